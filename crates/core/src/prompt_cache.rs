@@ -1,6 +1,8 @@
 //! Where the money of a turn went, and what was lost to the provider's prompt cache: tokens that had
 //! been in the cache a turn earlier and were written or sent again.
 
+use serde::{Deserialize, Serialize};
+
 use crate::models::Price;
 use crate::{Digest, NanoUsd};
 
@@ -15,7 +17,7 @@ const COMPACTED: u64 = 60;
 const KEPT_AT_MOST: u64 = 24 * 3600 * 1000;
 
 /// The tokens of one turn, by price.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnTokens {
     /// Input tokens neither read from nor written to the cache.
     pub input: u64,
@@ -54,7 +56,8 @@ impl TurnTokens {
 }
 
 /// The reason why tokens that had been in the cache were written or sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LossCause {
     /// The model was switched.
     Model,
@@ -100,7 +103,7 @@ pub struct Rewrite {
 }
 
 /// One turn, as far as it shows the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheTurn {
     /// The tokens.
     pub tokens: TurnTokens,
@@ -123,7 +126,7 @@ pub struct CacheChange {
 }
 
 /// The prompt cache of one conversation of one agent, as its turns show it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptCache {
     before: Option<CacheTurn>,
     /// Time to live of the newest write, in milliseconds.
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_cause_that_applies_is_named() {
+    fn b64_the_first_cause_that_applies_is_named() {
         let first = turn(0, 0, 0, 50_000);
         let hour = CacheTurn {
             tokens: TurnTokens { cache_write_1h: 50_000, ..TurnTokens::default() },
@@ -327,6 +330,7 @@ mod tests {
             (&[hour, again(59)], Some((LossCause::Edited, 40_000))),
             (&[hour, again(61)], Some((LossCause::Idle, 40_000))),
             (&[first, other(again(6))], Some((LossCause::Model, 40_000))),
+            (&[first, other(turn(1, 0, 10_000, 10_000))], Some((LossCause::Model, 10_000))),
             (&[first, turn(1, 0, 10_000, 19_999)], Some((LossCause::Compaction, 19_999))),
             (&[first, turn(1, 0, 10_000, 20_000)], Some((LossCause::Edited, 20_000))),
             (&[first, CacheTurn { time: None, ..again(6) }], Some((LossCause::Unknown, 40_000))),
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_where_no_cache_was_seen() {
+    fn b66_nothing_is_lost_where_no_cache_was_seen() {
         let bare = |minute| turn(minute, 50_000, 0, 0);
         assert_eq!(last(&[bare(0), bare(1), bare(2)]), None);
         let read = turn(1, 10_000, 40_000, 0);
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classes_add_up_to_the_cost() {
+    fn b63_the_classes_add_up_to_the_cost() {
         for again in [0, 1, 70_001, 101_003, 200_000] {
             let tokens = TurnTokens {
                 input: 31_003,
@@ -371,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_is_what_writing_costs_beyond_reading() {
+    fn b65_lost_is_what_writing_costs_beyond_reading() {
         let tokens = TurnTokens { input: 1000, cache_write_5m: 4000, ..TurnTokens::default() };
         let cost = NanoUsd(PRICE.cost_nano(1000, 0, 0, 4000, 0));
         let parts = SpendClasses::split(cost, NanoUsd::ZERO, &tokens, &PRICE, 4500);

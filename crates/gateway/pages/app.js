@@ -284,7 +284,7 @@ function facts() {
   const family = [...rows.values()].filter((other) => other.run !== view.run && parentOf(other) === view.run);
   const parent = parentOf(row);
   const before = row.continues, after = [...rows.values()].find((other) => other.continues === view.run);
-  const key = JSON.stringify([state, row, spent, all, read, output, family.map((f) => [f.run, stateOf(f), f.cost_usd]), after?.run, ledger]);
+  const key = JSON.stringify([state, row, spent, all, read, output, seen.lost, family.map((f) => [f.run, stateOf(f), f.cost_usd]), after?.run, ledger]);
   view.cancel.hidden = state !== "open" || !row.run || Boolean(ledger.read_only);
   if (key === factsText && view.facts.childElementCount) return;
   factsText = key;
@@ -304,6 +304,7 @@ function facts() {
     fact("Turns", String(row.turns ?? [...view.turns.keys()].filter(Boolean).length)),
     fact("Spent", money(spent), spent === null ? "no price is known" : ""),
     fact("From cache", all ? percent.format(read / all) : "–", count(all, "token") + " in, " + count(output, "token") + " out"),
+    ...(seen.lost ? [fact("Lost to the cache", money(seen.lostUsd), count(seen.lost, "token") + " again; where, the turns say")] : []),
     fact("Model", clean(row.model || "unknown"), clean([row.policy ? "policy " + row.policy : "", row.agent ? "agent " + row.agent : "", row.mode ? "only observed" : ""].filter(Boolean).join(", "))),
   );
   view.steps.classList.toggle("busy", Boolean(row.busy) && state === "open");

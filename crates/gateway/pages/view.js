@@ -1,7 +1,7 @@
 // One run, as it happens: what was said in block order, what was done and seen, and what it cost.
 // Whatever comes from a model or a tool is text and nothing else.
 
-import { callBlock, finish, interventionBlock, resultText, saidBlock, signalBlock } from "/blocks.js";
+import { callBlock, finish, interventionBlock, lossBlock, resultText, saidBlock, signalBlock } from "/blocks.js";
 import { Words, clean, clock, count, el, money, time } from "/text.js";
 
 const FRAME_MS = 8;          // work of one frame
@@ -14,7 +14,7 @@ const took = (ms) => (ms < 1000 ? ms + " ms" : number.format(ms / 1000) + " s");
 export class RunView {
   constructor(root, run, { onCancel, say }) {
     Object.assign(this, { root, run, say, queue: [], turns: new Map(), calls: new Map(), dirty: new Set() });
-    this.seen = { calls: 0, spent: 0, known: true, input: 0, output: 0, read: 0, write: 0 };
+    this.seen = { calls: 0, spent: 0, known: true, input: 0, output: 0, read: 0, write: 0, lost: 0, lostUsd: 0 };
     this.frame = 0;
     this.build(onCancel);
   }
@@ -47,7 +47,7 @@ export class RunView {
 
   reset() {
     this.queue = []; this.turns.clear(); this.calls.clear(); this.dirty.clear(); this.block = null; this.end = null;
-    this.seen = { calls: 0, spent: 0, known: true, input: 0, output: 0, read: 0, write: 0 };
+    this.seen = { calls: 0, spent: 0, known: true, input: 0, output: 0, read: 0, write: 0, lost: 0, lostUsd: 0 };
     this.steps.replaceChildren();
   }
 
@@ -159,6 +159,7 @@ export class RunView {
       case "block_stop": this.stopped(); break;
       case "tool_result": this.result(turn, event); break;
       case "signal": this.put(turn, signalBlock(event), "signal"); break;
+      case "cache_loss": this.lost(turn, event); break;
       case "intervention": this.put(turn, interventionBlock(event), "intervention"); break;
       case "usage": this.usage(turn, event); break;
       case "child": break;
@@ -207,6 +208,11 @@ export class RunView {
     if (event.rung) said.push("rung " + event.rung);
     if (event.remark) said.push(event.remark);
     this.put(turn, el("p", { className: "cost", dir: "auto", textContent: clean(said.join(" · ")) }), "usage");
+  }
+
+  lost(turn, event) {
+    this.seen.lost += event.tokens || 0; this.seen.lostUsd += Number(event.lost_usd || 0);
+    this.put(turn, lossBlock(event), "cache_loss");
   }
 
   ended(event) {

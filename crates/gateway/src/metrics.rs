@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use softland_govern::Meter;
 use softland_govern::runs::ObservedEnd;
-use softland_session::core::{NanoUsd, Outcome};
+use softland_session::core::{LossCause, NanoUsd, Outcome};
 
 use crate::recap::Recap;
 
@@ -43,6 +43,8 @@ pub(crate) struct Metrics {
     observed: Family<InterventionLabels, Counter>,
     signals: Family<SignalLabels, Counter>,
     limit_hits: Family<LimitLabels, Counter>,
+    cache_lost: Family<CauseLabels, Counter>,
+    cache_lost_usd: Family<CauseLabels, Counter<f64, AtomicU64>>,
     spend: Counter<f64, AtomicU64>,
     events: Family<EventLabels, Counter>,
     ledger_waiting: Gauge,
@@ -155,6 +157,11 @@ struct LimitLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CauseLabels {
+    cause: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EventLabels {
     event: &'static str,
 }
@@ -175,6 +182,8 @@ impl Metrics {
             observed: Family::default(),
             signals: Family::default(),
             limit_hits: Family::default(),
+            cache_lost: Family::default(),
+            cache_lost_usd: Family::default(),
             spend: Counter::default(),
             events: Family::default(),
             ledger_waiting: Gauge::default(),
@@ -209,6 +218,16 @@ impl Metrics {
         );
         registry.register("signals", "What detectors saw", self.signals.clone());
         registry.register("limit_hits", "Runs that reached a limit", self.limit_hits.clone());
+        registry.register(
+            "cache_lost_tokens",
+            "Tokens that had been in the provider's cache and were written or sent again",
+            self.cache_lost.clone(),
+        );
+        registry.register(
+            "cache_lost_usd",
+            "What that cost beyond the price of reading, in dollars",
+            self.cache_lost_usd.clone(),
+        );
         registry.register("spend_usd", "What requests cost, in dollars", self.spend.clone());
         registry.register(
             "events",
@@ -311,6 +330,13 @@ impl Metrics {
         self.limit_hits.get_or_create(&LimitLabels { limit: limit.to_owned(), outcome }).inc();
     }
 
+    /// Counts tokens that were lost to the provider's cache, and what that cost.
+    pub(crate) fn count_cache_loss(&self, cause: LossCause, tokens: u64, lost: NanoUsd) {
+        let labels = CauseLabels { cause: cause.word() };
+        self.cache_lost.get_or_create(&labels).inc_by(tokens);
+        self.cache_lost_usd.get_or_create(&labels).inc_by(lost.to_dollars());
+    }
+
     /// Adds money that was spent.
     pub(crate) fn add_spend(&self, amount: NanoUsd) {
         self.spend.inc_by(amount.to_dollars());
@@ -399,6 +425,10 @@ impl Meter for Metrics {
         self.count_signal(signal);
     }
 
+    fn count_cache_loss(&self, cause: LossCause, tokens: u64, lost: NanoUsd) {
+        self.count_cache_loss(cause, tokens, lost);
+    }
+
     fn count_limit_hit(&self, limit: &str, outcome: &'static str) {
         self.count_limit_hit(limit, outcome);
     }
@@ -432,6 +462,7 @@ mod tests {
         metrics.count_observed("nudge");
         metrics.count_signal("empty");
         metrics.count_limit_hit("tool_calls_limit", "landed");
+        metrics.count_cache_loss(LossCause::Idle, 40_000, NanoUsd(250_000_000));
         metrics.add_spend(NanoUsd(1_500_000_000));
         metrics.set_ledger(1, 5);
         metrics.set_ledger(2, 7);
@@ -444,6 +475,8 @@ mod tests {
             r#"softland_observed_interventions_total{intervention="nudge"} 1"#,
             r#"softland_signals_total{signal="empty"} 1"#,
             r#"softland_limit_hits_total{limit="tool_calls_limit",outcome="landed"} 1"#,
+            r#"softland_cache_lost_tokens_total{cause="idle"} 40000"#,
+            r#"softland_cache_lost_usd_total{cause="idle"} 0.25"#,
             "softland_spend_usd_total 1.5",
             "softland_added_latency_seconds_count 1",
             r#"softland_request_duration_seconds_count{route="messages"} 1"#,

@@ -331,6 +331,7 @@ impl RecallSearch<'_> {
             results: kept.results.clone().into_iter().collect(),
             asked: kept.asked.clone(),
             named: face.map(|face| (vec![self.query.name], face)),
+            cache: Some(kept.cache),
             ..StoreChanges::default()
         };
         self.store.apply_changes(scope, changes).await

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use softland_session::core::{Because, Evidence, NanoUsd, RunEnding, SignalKind};
+use softland_session::core::{Because, Evidence, LossCause, NanoUsd, RunEnding, SignalKind};
 
 use crate::runs::RunTotals;
 
@@ -125,7 +125,21 @@ pub enum EventFields<'a> {
         /// The change, for people.
         text: String,
     },
-    /// The fields of an intervention.
+    /// Those of a loss to the provider's cache.
+    CacheLoss {
+        /// The cause.
+        cause: LossCause,
+        /// The tokens that were written or sent again.
+        tokens: u64,
+        /// The tokens that were still read from the cache.
+        still_read: u64,
+        /// The cost beyond the price of reading; `None` if the model has no known price.
+        lost_usd: Option<NanoUsd>,
+        /// Milliseconds since the request before.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pause_ms: Option<u64>,
+    },
+    /// Those of an intervention.
     Intervention {
         /// The cause.
         because: Option<&'a Because>,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use softland_session::core::{Digest, NanoUsd, PinnedRecords, RunUsage};
+use softland_session::core::{Digest, NanoUsd, PinnedRecords, PromptCache, RunUsage};
 use softland_session::{ChainLink, SeenResult, ShownResponse, StoredTail};
 
 pub use memory::MemoryStore;
@@ -100,6 +100,9 @@ pub struct StoredScope {
     pub asked: Vec<Digest>,
     /// The properties that distinguish it from others of the same name.
     pub face: Option<Namesake>,
+    /// The provider's cache, as its newest request has shown it.
+    #[serde(default)]
+    pub cache: PromptCache,
 }
 
 /// The properties that distinguish a conversation from others of the same name.
@@ -227,4 +230,7 @@ pub struct StoreChanges {
     /// The history that was not answered, if nothing else identifies the conversation: the same
     /// question then continues it.
     pub untaken: Option<Digest>,
+    /// The provider's cache, as the request has shown it.
+    #[serde(default)]
+    pub cache: Option<PromptCache>,
 }

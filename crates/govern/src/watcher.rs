@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softland_session::Event;
-use softland_session::core::{NanoUsd, Outcome};
+use softland_session::core::{LossCause, NanoUsd, Outcome};
 use softland_session::wire::request::Request;
 
 use crate::records::Record;
@@ -30,6 +30,9 @@ pub trait Meter: fmt::Debug + Send + Sync {
     fn count_observed_run(&self) {}
     /// Counts a signal of a detector.
     fn count_signal(&self, _signal: &'static str) {}
+    /// Counts tokens that had been in the provider's cache and were written or sent again, and the
+    /// cost of that beyond the price of reading, as far as it is known.
+    fn count_cache_loss(&self, _cause: LossCause, _tokens: u64, _lost: NanoUsd) {}
     /// Counts a run that ended at a limit (a policy key).
     fn count_limit_hit(&self, _limit: &str, _outcome: &'static str) {}
     /// Adds money that was spent.

@@ -1,6 +1,6 @@
 // What a run is shown with, on every page: texts, calls, signals and what softland did.
 
-import { Words, clean, count, el } from "/text.js";
+import { Words, clean, count, el, money } from "/text.js";
 
 const WHY = {
   countdown: "told the model how many calls are left", warn: "warned the model that a limit is near",
@@ -76,6 +76,20 @@ export function signalBlock(event) {
   const turns = (evidence.turns || []).join(", ");
   const saw = "Signal " + event.signal + ": " + (SAW[event.signal] || "") + (turns ? " (turns " + turns + ")" : "");
   return quoted(el("div", { className: "block did" }, el("p", { textContent: saw })), evidence.call || evidence.text, 400);
+}
+
+const LOST = {
+  model: "the model was switched", compaction: "the context was compacted, and rebuilt",
+  idle: "the pause was longer than the cache's time to live", edited: "something earlier in the request had changed",
+  unknown: "why, the answers do not tell",
+};
+
+// Tokens that had been in the provider's cache and were written or sent again.
+export function lossBlock(event) {
+  const cost = event.lost_usd === null || event.lost_usd === undefined ? "" : ", which cost " + money(event.lost_usd) + " more than to read them";
+  const pause = event.pause_ms >= 60000 ? " (" + Math.round(event.pause_ms / 60000) + " minutes)" : "";
+  const said = "Lost to the cache: " + count(event.tokens, "token") + " again" + cost + ": " + (LOST[event.cause] || event.cause) + (event.cause === "idle" ? pause : "");
+  return el("div", { className: "block did" }, el("p", { textContent: clean(said) }));
 }
 
 export function interventionBlock(event) {

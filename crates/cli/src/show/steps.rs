@@ -6,7 +6,7 @@ use softland_ledger::{Run, Step};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::blocks::{ShownStep, join_blocks};
-use crate::render::{group_digits, harmless_line};
+use crate::render::{format_count, group_digits, harmless_line};
 
 /// The most characters that are shown of a step's text.
 const SAID: usize = 400;
@@ -89,6 +89,7 @@ fn describe_event(event: &str, fields: &Map<String, Value>) -> (String, String) 
             ("turn_start".to_owned(), limit.map(|limit| format!("of {limit}")).unwrap_or_default())
         }
         "signal" => (format!("signal {}", text("signal")), describe_evidence(fields)),
+        "cache_loss" => (format!("lost {}", text("cause")), describe_loss(fields)),
         "run_start" => {
             let about = ["agent", "model", "policy", "mode", "name", "continues"];
             let about = about.iter().filter(|name| !text(name).is_empty());
@@ -149,6 +150,26 @@ fn describe_intervention(fields: &Map<String, Value>) -> String {
     let text =
         fields.get("text").and_then(Value::as_str).map(|text| format!("“{}”", shorten_text(text)));
     because.into_iter().chain(text).collect::<Vec<_>>().join(" · ")
+}
+
+/// Describes tokens that had been in the provider's cache and were written or sent again.
+fn describe_loss(fields: &Map<String, Value>) -> String {
+    let number = |name: &str| fields.get(name).and_then(Value::as_u64);
+    let tokens = format_count(number("tokens").unwrap_or(0), "cached token");
+    let mut parts = vec![format!("{tokens} sent again")];
+    let lost = fields.get("lost_usd").and_then(Value::as_f64).and_then(NanoUsd::from_dollars);
+    parts.extend(lost.map(|lost| format!("{lost} more than to read them")));
+    parts.extend(match fields.get("cause").and_then(Value::as_str) {
+        Some("model") => Some("the model was switched".to_owned()),
+        Some("compaction") => Some("the context was compacted".to_owned()),
+        Some("idle") => {
+            let pause = number("pause_ms").map(format_span).unwrap_or_default();
+            Some(format!("{pause} of pause, longer than the cache lives"))
+        }
+        Some("edited") => Some("something earlier in the request had changed".to_owned()),
+        _ => None,
+    });
+    parts.join(" · ")
 }
 
 /// Describes the evidence of a signal: its turns, and the call, the result or the text.

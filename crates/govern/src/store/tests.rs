@@ -172,6 +172,7 @@ async fn what_was_kept_comes_back_as_it_was() {
             clues: Vec::new(),
             past_clues: None,
             untaken: None,
+            cache: None,
         };
         let before = expected.runs.get(&key).map(|run| (run.tokens + 100, run.cost));
         let (tokens, cost) = before.unwrap_or_default();

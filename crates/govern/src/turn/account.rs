@@ -10,7 +10,7 @@ use softland_session::core::policy::Policy;
 use softland_session::core::{AccountAbove, Because, Facts, Millis, NanoUsd, Quantity, Reason};
 use softland_session::price::{self, Fees, HostedToolBound};
 use softland_session::wire::request::Request;
-use softland_session::wire::{Api, Tokens};
+use softland_session::wire::{Api, ExtraCharges, Tokens};
 
 use super::registration::RunRegistration;
 use crate::money::accounts::{
@@ -63,6 +63,14 @@ impl Tariff {
     fn response_cost(&self, tokens: &Tokens, fees: &Fees, name: &str) -> Option<NanoUsd> {
         let price = self.price_at(tokens.input_total())?;
         Some(fees.bill_response(name, tokens, &price))
+    }
+
+    /// Returns the cost of the tokens of a response alone, and the price that shares it out.
+    fn token_cost(&self, tokens: &Tokens, fees: &Fees) -> Option<(NanoUsd, Price)> {
+        let price = self.price_at(tokens.input_total())?;
+        let (served, in_one_country) = (tokens.beside.served, tokens.beside.in_one_country);
+        let beside = ExtraCharges { served, in_one_country, ..ExtraCharges::default() };
+        Some((fees.bill_response(self.model_name(), &Tokens { beside, ..*tokens }, &price), price))
     }
 
     /// Returns the model's name in the table, which determines its service tiers.
@@ -263,6 +271,12 @@ impl RequestAccount {
     /// Returns what this request has cost so far; `None` if the model has no price.
     pub(super) fn cost(&self) -> Option<NanoUsd> {
         self.is_priced().then_some(self.cost)
+    }
+
+    /// Returns the cost of the tokens of the newest response, and the price that shares it out;
+    /// `None` if the model has no price.
+    pub(super) fn token_cost(&self, tokens: &Tokens) -> Option<(NanoUsd, Price)> {
+        self.tariff.token_cost(tokens, &self.newest.fees)
     }
 
     /// Returns the name of the run's account.

@@ -96,7 +96,7 @@ impl GovernedRequest {
         let policy = exchange.run().policy();
         let open = *exchange.run().phase() == Phase::Open;
         let left = account.time_left(policy, now, open);
-        let record = RequestRecord::new(&exchange, continues);
+        let record = RequestRecord::new(&exchange, continues, opening.place.kept.cache);
         Box::new(Self {
             opening,
             exchange,
@@ -488,6 +488,7 @@ impl GovernedRequest {
     /// Chat Completions whose client did not ask for it), a money limit takes the reserved amount;
     /// without a limit the cost is unknown.
     fn bill_usage(&mut self, tokens: Tokens) {
+        self.note_cache(&tokens);
         let limited = self.exchange.run().policy().counts_usage();
         let (tokens, cost, remark) = match tokens.is_unreported() {
             false => (tokens, self.account.add_usage(tokens), None),
@@ -509,12 +510,19 @@ impl GovernedRequest {
     fn bill_unfinished(&mut self, so_far: Tokens, received: u64, why: &str) {
         // A running stream of OpenAI's protocols has not reported its input yet.
         let unsaid = so_far.input_total() == 0 && self.record.is_request_running();
+        self.note_cache(&so_far);
         let (tokens, cost) = match unsaid {
             true => self.account.book_unanswered(so_far.output.max(received / 4)),
             false => (so_far, self.account.add_usage(so_far)),
         };
         let run = &self.account.state.id;
         self.record.record_billed((&self.opening, run), tokens, cost, Some(why));
+    }
+
+    /// Notes what the running request shows about the provider's cache.
+    fn note_cache(&mut self, tokens: &Tokens) {
+        let (run, cost) = (&self.account.state.id, self.account.token_cost(tokens));
+        self.record.note_cache((&self.opening, run), tokens, cost);
     }
 
     /// Drops the interventions of a client request for which nothing was sent.

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use softland_session::core::{Digest, NanoUsd, Phase, Rung};
+use softland_session::core::models::Price;
+use softland_session::core::{
+    CacheTurn, Digest, NanoUsd, Phase, PromptCache, Rung, SpendClasses, TurnTokens,
+};
 use softland_session::wire::Tokens;
 use softland_session::{Event, Exchange};
 
@@ -39,6 +42,9 @@ pub(super) struct RequestRecord {
     /// The end to which the request would have brought its run, if the run is only observed.
     observed_end: Option<ObservedEnd>,
     pub(super) counted: Option<CountedContext>,
+    /// The provider's cache, as the conversation's requests show it.
+    cache: PromptCache,
+    cache_changed: bool,
 }
 
 /// The running upstream request.
@@ -54,7 +60,11 @@ struct RunningRequest {
 }
 
 impl RequestRecord {
-    pub(super) fn new(exchange: &Exchange, continues: Option<Arc<str>>) -> Self {
+    pub(super) fn new(
+        exchange: &Exchange,
+        continues: Option<Arc<str>>,
+        cache: PromptCache,
+    ) -> Self {
         let policy = exchange.run().policy();
         Self {
             turn: exchange.run().used().turns + 1,
@@ -69,7 +79,14 @@ impl RequestRecord {
             under_way: None,
             observed_end: None,
             counted: None,
+            cache,
+            cache_changed: false,
         }
+    }
+
+    /// Returns the provider's cache, if the request has shown something about it.
+    pub(super) fn changed_cache(&self) -> Option<PromptCache> {
+        self.cache_changed.then_some(self.cache)
     }
 
     /// Marks the request as decided on. Later interventions concern the response.
@@ -283,6 +300,45 @@ impl RequestRecord {
     /// Notes the provider's count of the client's own context.
     pub(super) fn set_counted(&mut self, context: Digest, (tokens, shown): (u64, [u64; 3])) {
         self.counted = Some(CountedContext { context, tokens, shown });
+    }
+
+    /// Notes what the running request shows about the provider's cache, and records what was lost to
+    /// it. `cost` is that of the tokens alone, with their price.
+    pub(super) fn note_cache(
+        &mut self,
+        (opening, run): (&RequestSetup, &Arc<str>),
+        tokens: &Tokens,
+        cost: Option<(NanoUsd, Price)>,
+    ) {
+        // A request without tools has a context of its own.
+        let Some(under_way) = self.under_way.as_ref().filter(|_| !opening.metered) else { return };
+        let tokens = TurnTokens {
+            input: tokens.input,
+            output: tokens.output,
+            cache_read: tokens.cache_read,
+            cache_write_5m: tokens.cache_write_5m,
+            cache_write_1h: tokens.cache_write_1h,
+        };
+        if tokens.context() == 0 {
+            return;
+        }
+        let model = Some(Digest::from_bytes(opening.model.as_bytes()));
+        let turn = CacheTurn { tokens, model, time: Some(under_way.at) };
+        self.cache_changed = true;
+        let Some(rewrite) = self.cache.take_turn(turn).rewrite else { return };
+        let lost_usd = cost.map(|(cost, price)| {
+            SpendClasses::split(cost, NanoUsd::ZERO, &tokens, &price, rewrite.tokens).lost
+        });
+        let meter = &opening.asked.services.meter;
+        meter.count_cache_loss(rewrite.cause, rewrite.tokens, lost_usd.unwrap_or_default());
+        let fields = EventFields::CacheLoss {
+            cause: rewrite.cause,
+            tokens: rewrite.tokens,
+            still_read: tokens.cache_read,
+            lost_usd,
+            pause_ms: rewrite.pause,
+        };
+        self.write_event(opening, run, "cache_loss", fields);
     }
 
     /// Records the end of the running request, and its cost.

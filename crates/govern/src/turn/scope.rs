@@ -230,7 +230,8 @@ impl Conversation {
         let (face, newest) = (self.kept.face.clone(), self.kept.newest);
         let run = newest.and_then(|run| Some((run, Arc::clone(self.kept.runs.get(&run)?))));
         let runs = run.into_iter().collect();
-        self.kept = Arc::new(StoredScope { newest, face, runs, ..StoredScope::default() });
+        let cache = self.kept.cache;
+        self.kept = Arc::new(StoredScope { newest, face, runs, cache, ..StoredScope::default() });
     }
 
     /// Returns what distinguishes the conversation from others of its name.

@@ -23,8 +23,8 @@ use softland_govern::{
     LocalState, Meter, NameGenerator, Protocol, RequestIds, RunningRequests, Services, SharedState,
     Target, TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse, Watcher,
 };
-use softland_session::core::NanoUsd;
 use softland_session::core::policy::Policy;
+use softland_session::core::{LossCause, NanoUsd};
 use softland_session::wire::Api;
 use tokio_util::task::TaskTracker;
 
@@ -149,11 +149,18 @@ pub(crate) struct Notes {
     events: Mutex<Vec<&'static str>>,
     /// The remarks on requests that have ended.
     pub(crate) remarks: Mutex<Vec<String>>,
+    /// What was lost to the cache: as it was counted, and the records of it.
+    pub(crate) lost: Mutex<Vec<(LossCause, u64, NanoUsd)>>,
+    pub(crate) losses: Mutex<Vec<Value>>,
 }
 
 impl Meter for Notes {
     fn count_event(&self, event: &'static str) {
         self.events.lock().expect("no panic").push(event);
+    }
+
+    fn count_cache_loss(&self, cause: LossCause, tokens: u64, lost: NanoUsd) {
+        self.lost.lock().expect("no panic").push((cause, tokens, lost));
     }
 }
 
@@ -163,8 +170,15 @@ impl Watcher for Notes {
     }
 
     fn write_record(&self, record: Record<'_>) {
-        if let Record::Request(row) = record {
-            self.remarks.lock().expect("no panic").extend(row.remark);
+        match record {
+            Record::Request(row) => {
+                self.remarks.lock().expect("no panic").extend(row.remark);
+            }
+            Record::Event(event) if event.event == "cache_loss" => {
+                let fields = serde_json::to_value(&event.fields).expect("JSON");
+                self.losses.lock().expect("no panic").push(fields);
+            }
+            _ => {}
         }
     }
 }

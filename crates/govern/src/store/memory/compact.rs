@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use softland_session::core::lines::Wording;
 use softland_session::core::policy::Policy;
-use softland_session::core::{CarriedUsage, Digest, FactDecision, PinnedRecord, RunUsage};
+use softland_session::core::{
+    CarriedUsage, Digest, FactDecision, PinnedRecord, PromptCache, RunUsage,
+};
 use softland_session::{SeenResult, StoredTail};
 
 use crate::store::{Namesake, RunState, StoreChanges, StoredScope};
@@ -39,6 +41,8 @@ pub(super) struct CompactConversation {
     newest: Option<Digest>,
     asked: Vec<Digest>,
     face: Option<Box<Namesake>>,
+    /// Conversations whose answers state no usage have none.
+    cache: Option<Box<PromptCache>>,
     /// Counts the records, so that the oldest can be found.
     age: u64,
 }
@@ -80,6 +84,7 @@ impl CompactConversation {
             newest: self.newest,
             asked: self.asked.clone(),
             face: self.face.as_deref().cloned(),
+            cache: self.cache.as_deref().copied().unwrap_or_default(),
         }
     }
 
@@ -117,6 +122,9 @@ impl CompactConversation {
         self.asked.drain(..too_many);
         if let Some((_, face)) = changes.named {
             self.face = Some(Box::new(face));
+        }
+        if let Some(cache) = changes.cache {
+            self.cache = Some(Box::new(cache));
         }
         if let Some((run, tokens)) = changes.child_tokens
             && let Some(state) = self.runs.get_mut(&run)
@@ -209,6 +217,7 @@ impl CompactConversation {
             + by_tool
             + self.asked.capacity() * size_of::<Digest>()
             + self.face.as_deref().map_or(0, size_of_val)
+            + self.cache.as_deref().map_or(0, size_of_val)
     }
 }
 

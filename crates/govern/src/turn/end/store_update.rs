@@ -101,6 +101,7 @@ impl GovernedRequest {
             clues,
             past_clues: Some((self.run, Arc::clone(before), past_clues)),
             untaken: None,
+            cache: self.record.changed_cache(),
         }
     }
 
@@ -162,7 +163,8 @@ impl GovernedRequest {
         let outline = &self.opening.outline;
         let nameless = self.opening.identity.session.is_none() && outline.answered.is_empty();
         let untaken = nameless.then_some(outline.here);
-        StoreChanges { run, named, clues, untaken, ..StoreChanges::default() }
+        let cache = self.record.changed_cache();
+        StoreChanges { run, named, clues, untaken, cache, ..StoreChanges::default() }
     }
 
     fn count_vain(&self, done: &Done) -> Option<(Digest, u64)> {
