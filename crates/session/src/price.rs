@@ -317,7 +317,8 @@ pub const fn vendor_of(api: Api) -> Vendor {
 
 const fn billing_tier(served: ServiceTier) -> PricingTier {
     match served {
-        ServiceTier::Unsaid | ServiceTier::Standard | ServiceTier::Batch => PricingTier::Standard,
+        ServiceTier::Unsaid | ServiceTier::Standard => PricingTier::Standard,
+        ServiceTier::Batch => PricingTier::Batch,
         ServiceTier::Flex => PricingTier::Flex,
         ServiceTier::Priority => PricingTier::Priority,
         ServiceTier::Fast => PricingTier::Fast,

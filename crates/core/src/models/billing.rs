@@ -7,11 +7,11 @@
 //! - (A) Anthropic, platform.claude.com/docs/en/about-claude/pricing: fast mode (six times the
 //!   standard price on Opus 4.6 and 4.7, twice the standard price from Opus 4.8 on),
 //!   `inference_geo` (1.1 times), $10 for 1,000 web searches, no fee for web fetch, $0.05 for an
-//!   hour of a container, at least five minutes.
+//!   hour of a container, at least five minutes; batches at half the price.
 //! - (G) genai-prices 0.2.3: the prices of `speed: fast` and of `service_tier` beside the standard
 //!   ones, OpenAI's as of 2026-10-12.
 //! - (O) OpenAI, developers.openai.com/api/docs/pricing and the models' own pages: $10 for 1,000
-//!   web searches ($25 with the preview tools), $2.50 for 1,000 file searches, $0.03, $0.12, $0.48
+//!   web searches ($25 with the preview tools), batches at half the price, $2.50 for 1,000 file searches, $0.03, $0.12, $0.48
 //!   and $1.92 for a container of 1, 4, 16 and 64 GB; `ultrafast` six times the standard price
 //!   (three times until 2027-02-28 on gpt-6.2-sol: the higher price is taken).
 //! - (S) OpenAI's guides to web search and to file search: the results of a search are within a
@@ -42,6 +42,8 @@ pub enum PricingTier {
     Priority,
     /// OpenAI's `flex`.
     Flex,
+    /// A request of a batch, whose answer comes within a day.
+    Batch,
     /// OpenAI's `ultrafast`.
     Ultrafast,
     /// An unknown name: the highest price there is.
@@ -93,6 +95,12 @@ const MULTIPLES: &[PriceMultiple] = &[
     price_multiple(PricingTier::Flex, "o3", 500),
     price_multiple(PricingTier::Flex, "o4-mini", 503),
     price_multiple(PricingTier::Flex, "", 1000),
+    // (A) and (O): a batch costs half.
+    price_multiple(PricingTier::Batch, "claude-", 500),
+    price_multiple(PricingTier::Batch, "gpt-", 500),
+    price_multiple(PricingTier::Batch, "o3", 500),
+    price_multiple(PricingTier::Batch, "o4-mini", 500),
+    price_multiple(PricingTier::Batch, "", 1000),
     // (O)
     price_multiple(PricingTier::Ultrafast, "", 6000),
     price_multiple(PricingTier::Unknown, "", 6000),
@@ -225,6 +233,9 @@ mod tests {
             ("anyone's", PricingTier::Priority, false, 2500),
             ("gpt-5.4-mini", PricingTier::Flex, false, 520),
             ("anyone's", PricingTier::Flex, false, 1000),
+            ("anthropic/claude-sonnet-5", PricingTier::Batch, false, 500),
+            ("gpt-6.2-sol", PricingTier::Batch, false, 500),
+            ("anyone's", PricingTier::Batch, false, 1000),
             ("claude-opus-4-6", PricingTier::Fast, false, 6000),
             ("claude-opus-5", PricingTier::Fast, false, 2000),
             ("claude-opus-5-5", PricingTier::Fast, true, 2200),
@@ -242,6 +253,7 @@ mod tests {
             PricingTier::Fast,
             PricingTier::Priority,
             PricingTier::Flex,
+            PricingTier::Batch,
             PricingTier::Ultrafast,
             PricingTier::Unknown,
         ] {
