@@ -48,8 +48,13 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
         policy.set_key(key, value).map_err(|error| Failure::usage(error.to_string()))?;
     }
     let paths = if args.paths.is_empty() { find_usual_paths(writer)? } else { args.paths.clone() };
-    let mut settings =
-        ReplaySettings { policy, prices, steps: format == ReportFormat::Html, trees: None };
+    let mut settings = ReplaySettings {
+        policy,
+        prices,
+        steps: format == ReportFormat::Html,
+        trajectories: args.export.is_some(),
+        trees: None,
+    };
     let mut report = read_all(&paths, &settings, writer);
     // The first replay counts all that sub-agents spent, the second what the policy would have left
     // of it.
@@ -68,6 +73,9 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
     if nothing && format != ReportFormat::Json {
         return Err(Failure::from_messages(nothing_read(&report, args)));
     }
+    if let Some(folder) = &args.export {
+        return export_runs(&report, folder, writer);
+    }
     let text = match format {
         ReportFormat::Text => {
             let width = writer.stdout_is_terminal() && args.out.is_none();
@@ -85,6 +93,28 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
         OutputLoss::Failed => ExitCode::from(status::USAGE),
         OutputLoss::Nothing | OutputLoss::Closed => ExitCode::SUCCESS,
     })
+}
+
+/// Writes each run as a file of a folder. No file is overwritten.
+fn export_runs(report: &Report, folder: &Path, writer: &Writer) -> Result<ExitCode, Failure> {
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::usage(format!("{}: cannot be written: {error}", path.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let mut written = 0_u64;
+    for (at, run) in report.runs.iter().enumerate() {
+        let Some(text) = run.to_atif() else { continue };
+        let name: String = run.run.chars().rev().take(60).collect();
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        let name: String = name.chars().rev().map(safe).collect();
+        let path =
+            folder.join(format!("{:04}-{}.json", at + 1, name.trim_start_matches(['.', '-'])));
+        let mut file = std::fs::File::create_new(&path).map_err(|error| failed(&path, error))?;
+        file.write_all(text.as_bytes()).map_err(|error| failed(&path, error))?;
+        written += 1;
+    }
+    writer.write_note(&format!("wrote {} to {}", format_count(written, "run"), folder.display()));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn read_all(paths: &[PathBuf], settings: &ReplaySettings, writer: &Writer) -> Report {

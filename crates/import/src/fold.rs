@@ -36,7 +36,7 @@ pub use shared_spending::SharedSpending;
 use spending::shorten_title;
 
 /// The stand-in for a message that a program wrote and that carries no information.
-const MACHINE: &str = "<system-reminder></system-reminder>";
+pub(crate) const MACHINE: &str = "<system-reminder></system-reminder>";
 
 /// Settings of the replay.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +47,8 @@ pub struct ReplaySettings {
     pub prices: Vec<(String, Price)>,
     /// True if the steps of runs with signals are kept for a person to look at.
     pub steps: bool,
+    /// True if runs are kept for an export.
+    pub trajectories: bool,
     /// The spending that runs share, as a first reading of the same files found it. It counts under
     /// limits of money and tokens.
     pub trees: Option<SharedSpending>,
@@ -245,14 +247,14 @@ impl<'s> ConversationReplay<'s> {
             self.finish_run(done);
             self.runs += 1;
             let first = if self.runs == 1 { self.line.or(line) } else { line };
-            let mut run = OpenRun::new(first, self.settings.steps, std::mem::take(&mut self.seen));
+            let mut run = OpenRun::new(first, self.settings, std::mem::take(&mut self.seen));
             self.watch.begin_run();
             run.spending.title = user.texts.first().and_then(|text| shorten_title(text.text()));
             self.run = Some(run);
         }
         let Some(run) = &mut self.run else { return };
         run.clock.tick(time);
-        run.attach_results(user);
+        run.attach_results(user, time);
         self.carried.take_message(user);
         run.spending.note_signals(self.watch.take_results(&user.results));
         self.asked = user.results.is_empty();

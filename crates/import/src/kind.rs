@@ -1,6 +1,7 @@
 //! Recognizes a file by its first bytes, never by its name.
 
 mod foreign;
+mod others;
 
 use softland_session::wire::json::Cursor;
 
@@ -30,6 +31,19 @@ pub(crate) enum Form {
     CopilotCli,
     MiniSwe,
     SweAgent,
+    Atif,
+    /// A session of Pi, or of OpenClaw.
+    Pi(Kind),
+    Otlp,
+    Inspect,
+    /// A zip archive.
+    Archive,
+    Cline(Task),
+    /// Goose's database.
+    Goose,
+    QwenCode,
+    OpenHands(Place),
+    LiteLlm,
     Ledger,
     Events,
     Journal,
@@ -49,6 +63,27 @@ pub(crate) enum Table {
     PartFile,
 }
 
+/// A file in the folder of a task of Cline's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// What was shown, with the usage of each request.
+    Shown,
+    /// The messages, without usage.
+    History,
+    /// The sums.
+    Item,
+}
+
+/// A file of OpenHands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Trajectory,
+    /// One event of a conversation.
+    Event,
+    /// `base_state.json`.
+    State,
+}
+
 impl Form {
     pub(crate) const fn kind(self) -> Kind {
         match self {
@@ -61,6 +96,15 @@ impl Form {
             Self::CopilotCli => Kind::CopilotCli,
             Self::MiniSwe => Kind::MiniSwe,
             Self::SweAgent => Kind::SweAgent,
+            Self::Atif => Kind::Atif,
+            Self::Pi(kind) => kind,
+            Self::Otlp => Kind::OtlpJson,
+            Self::Inspect | Self::Archive => Kind::Inspect,
+            Self::Cline(_) => Kind::Cline,
+            Self::Goose => Kind::Goose,
+            Self::QwenCode => Kind::QwenCode,
+            Self::OpenHands(_) => Kind::OpenHands,
+            Self::LiteLlm => Kind::LiteLlm,
             Self::Ledger | Self::Events | Self::Journal => Kind::Softland,
         }
     }
@@ -101,6 +145,11 @@ impl ObjectPreview {
         inner.short_string(member).is_some_and(|id| id.starts_with(with))
     }
 
+    /// Returns true if the beginning of a member's value holds a text.
+    fn value_holds(&self, key: &str, text: &str) -> bool {
+        self.members.iter().any(|(name, value)| name == key && value.contains(text))
+    }
+
     /// Returns a member that is an id, if it is short.
     pub(crate) fn short_id(&self, key: &str) -> Option<String> {
         let (_, value) = self.members.iter().find(|(name, _)| name == key)?;
@@ -124,6 +173,9 @@ pub(crate) fn recognize_file(head: &[u8]) -> Result<(Form, usize), &'static str>
     if head.starts_with(b"SQLite format 3\0") {
         // The owner may be named in the -wal file alone, until its pages are taken over.
         return Ok((Form::Ledger, 0));
+    }
+    if head.starts_with(b"PK\x03\x04") {
+        return Ok((Form::Archive, 0));
     }
     if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
         return Err("UTF-16: to be saved as UTF-8 first");
@@ -154,7 +206,11 @@ pub(crate) fn recognize_file(head: &[u8]) -> Result<(Form, usize), &'static str>
 
 fn recognize_text(head: &[u8]) -> Option<Form> {
     match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
-        b'{' => preview_objects(head, OBJECTS).iter().find_map(|seen| recognize_object(seen, head)),
+        b'{' => {
+            let objects = preview_objects(head, OBJECTS);
+            others::recognize_lines(&objects)
+                .or_else(|| objects.iter().find_map(|seen| recognize_object(seen, head)))
+        }
         b'[' => recognize_array(head),
         _ => crate::openrouter_csv::is_header(head).then_some(Form::Csv),
     }
@@ -182,6 +238,10 @@ fn continues_below(head: &[u8]) -> bool {
 }
 
 fn recognize_object(seen: &ObjectPreview, head: &[u8]) -> Option<Form> {
+    others::recognize_object(seen).or_else(|| recognize_older(seen, head))
+}
+
+fn recognize_older(seen: &ObjectPreview, head: &[u8]) -> Option<Form> {
     let kind = seen.short_string("type").unwrap_or_default();
     let holds = |word: &[u8]| memchr::memmem::find(head, word).is_some();
     if seen.has_all_keys(&["v", "seq", "run", "event"]) {
@@ -260,6 +320,9 @@ fn recognize_array(head: &[u8]) -> Option<Form> {
         let rest = head.iter().filter(|byte| !byte.is_ascii_whitespace()).take(2);
         return rest.eq(b"[]").then_some(Form::Messages);
     };
+    if let Some(form) = others::recognize_array(&objects) {
+        return Some(form);
+    }
     if first.has_key("role") || first.has_key("messages") || is_item(first) {
         return Some(Form::Messages);
     }

@@ -9,21 +9,32 @@
 //! it replays every conversation through the core's fold, and [`build_report()`] says what was seen and
 //! what a policy would have done.
 
+mod atif;
 mod claude_code;
+mod cline;
 mod codex;
+mod content;
 mod copilot_cli;
 mod draft;
+mod export;
 mod fields;
 mod fold;
 mod gemini_cli;
+mod goose;
 mod input;
+mod inspect;
 mod items;
 mod kind;
+mod litellm;
 mod message;
 mod messages;
 mod mini_swe;
 mod opencode;
+mod openhands;
 mod openrouter_csv;
+mod otlp;
+mod pi;
+mod qwen_code;
 mod reading;
 pub mod report;
 mod softland;
@@ -35,6 +46,7 @@ mod swe_agent;
 mod totals;
 mod walk;
 
+pub use export::RunTrajectory;
 pub use fold::{FileReplay, ReplaySettings, SharedSpending};
 pub use report::TurnSpend;
 pub use step::{
@@ -63,6 +75,26 @@ pub enum Kind {
     GeminiCli,
     /// Events of Copilot CLI.
     CopilotCli,
+    /// A trajectory in ATIF.
+    Atif,
+    /// A session of Pi.
+    Pi,
+    /// A session of OpenClaw.
+    OpenClaw,
+    /// Traces of OpenTelemetry as JSON.
+    OtlpJson,
+    /// A log of Inspect, as JSON or as an archive.
+    Inspect,
+    /// A task of Cline, Roo Code or Kilo Code.
+    Cline,
+    /// Goose's database.
+    Goose,
+    /// A session of Qwen Code.
+    QwenCode,
+    /// A trajectory or a conversation of OpenHands.
+    OpenHands,
+    /// Spend logs of LiteLLM.
+    LiteLlm,
     /// A trajectory of mini-swe-agent.
     MiniSwe,
     /// A trajectory of SWE-agent.
@@ -83,6 +115,16 @@ impl Kind {
             Self::OpenCode => "opencode",
             Self::GeminiCli => "gemini-cli",
             Self::CopilotCli => "copilot-cli",
+            Self::Atif => "atif",
+            Self::Pi => "pi",
+            Self::OpenClaw => "openclaw",
+            Self::OtlpJson => "otlp-json",
+            Self::Inspect => "inspect",
+            Self::Cline => "cline",
+            Self::Goose => "goose",
+            Self::QwenCode => "qwen-code",
+            Self::OpenHands => "openhands",
+            Self::LiteLlm => "litellm",
             Self::MiniSwe => "mini-swe",
             Self::SweAgent => "swe-agent",
             Self::Softland => "softland",

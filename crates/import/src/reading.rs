@@ -1,5 +1,6 @@
 //! Reads many files, several at a time, and joins what belongs together afterwards.
 
+mod folders;
 mod join;
 
 use std::path::{Path, PathBuf};
@@ -8,15 +9,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::claude_code::RecordIds;
 use crate::input::{GIVEN_UP, Input, open_file};
-use crate::kind::{Form, LOOKED_AT, Table, recognize_file};
+use crate::kind::{Form, LOOKED_AT, Place, Table, Task, recognize_file};
 use crate::sqlite::{self, DatabaseOwner};
 use crate::step::Sink;
 use crate::step_output::StepOutput;
 use crate::walk::{FoundFile, find_files};
 use crate::{Progress, ReadOptions, Recordings, Source, Unreadable};
 use crate::{
-    claude_code, codex, copilot_cli, gemini_cli, messages, mini_swe, opencode, openrouter_csv,
-    softland, swe_agent,
+    atif, claude_code, cline, codex, copilot_cli, gemini_cli, inspect, litellm, messages, mini_swe,
+    opencode, openhands, openrouter_csv, otlp, pi, qwen_code, softland, swe_agent,
 };
 
 /// Lines before a recording that are longer than [`LOOKED_AT`] and may be passed over.
@@ -61,6 +62,8 @@ pub(crate) fn read_paths<S: Sink>(
     reread_duplicates(&found, &mut read, sink);
     join::join_dumps(&found, &mut read, sink);
     join::join_storage(&found, &mut read, sink);
+    folders::join_tasks(&found, &mut read, sink);
+    folders::join_conversations(&found, &mut read, sink);
     done.store(total, Ordering::Relaxed);
     let _ = tell();
     collect_results(found, read, unreadable)
@@ -109,7 +112,7 @@ fn read_file<S: Sink>(
         }
     };
     read.form = Some(form);
-    if matches!(form, Form::OpenCode(_)) {
+    if is_joined(form) {
         return read;
     }
     let mut taker = sink(&file.path);
@@ -130,6 +133,11 @@ fn read_file<S: Sink>(
         Form::CopilotCli => copilot_cli::read_recording(&mut input, &mut out),
         Form::MiniSwe => mini_swe::read_recording(&mut input, &mut out),
         Form::SweAgent => swe_agent::read_recording(&mut input, &mut out),
+        Form::Archive => {
+            if !inspect::read_archive(&file.path, &mut out) {
+                read.form = None;
+            }
+        }
         Form::Events => softland::read_events(&mut input, &mut out),
         Form::Journal => softland::journal(&mut input, &mut out),
         Form::OpenCodeExport => opencode::read_export(&mut input, &mut out),
@@ -139,11 +147,35 @@ fn read_file<S: Sink>(
                 read.form = Some(Form::OpenCode(Table::Database));
                 read.database = Some(ids);
             }
+            DatabaseOwner::Goose => read.form = Some(Form::Goose),
             DatabaseOwner::Others => read.form = None,
         },
-        Form::OpenCode(_) => {}
+        form => read_other(form, &mut input, &mut out),
     }
     finish_file(&input, &mut out);
+    list_turnless(form, &mut out);
+    read.unreadable = out.unreadable;
+    read.sink = read.form.is_some().then_some(taker);
+    read
+}
+
+/// Reads a recording that is one file, of a kind that needs nothing else.
+fn read_other(form: Form, input: &mut Input<'_>, out: &mut StepOutput<'_>) {
+    match form {
+        Form::Atif => atif::read_recording(input, out),
+        Form::Pi(_) => pi::read_recording(input, out),
+        Form::Otlp => otlp::read_recording(input, out),
+        Form::Inspect => inspect::read_recording(input, out),
+        Form::Cline(Task::Shown) => cline::read_recording(input, out),
+        Form::QwenCode => qwen_code::read_recording(input, out),
+        Form::OpenHands(Place::Trajectory) => openhands::read_recording(input, out),
+        Form::LiteLlm => litellm::read_recording(input, out),
+        _ => {}
+    }
+}
+
+/// Lists a file of a known kind that holds no turn of a model.
+fn list_turnless(form: Form, out: &mut StepOutput<'_>) {
     // These kinds hold the turns of one session each. The others may be parts of something else.
     let whole = matches!(
         form,
@@ -155,9 +187,16 @@ fn read_file<S: Sink>(
             format!("read as {}, and no turn of a model was found", form.kind().name()),
         );
     }
-    read.unreadable = out.unreadable;
-    read.sink = read.form.is_some().then_some(taker);
-    read
+}
+
+/// Returns true if a file is read together with others of its folder.
+fn is_joined(form: Form) -> bool {
+    match form {
+        Form::OpenCode(_) => true,
+        Form::Cline(task) => task != Task::Shown,
+        Form::OpenHands(place) => place != Place::Trajectory,
+        _ => false,
+    }
 }
 
 /// Reads a database. A compressed database is unpacked into a temporary file first.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Evidence, NanoUsd, SignalKind};
 
+use crate::export::RunTrajectory;
 use crate::step::TurnUsage;
 use spending::RunSpending;
 
@@ -257,6 +258,8 @@ pub struct RunDetails {
     pub steps: Vec<StepLine>,
     /// The number of steps that are left out because there are too many.
     pub steps_left_out: u64,
+    /// The run as it is exported, if that was requested.
+    pub trajectory: Option<RunTrajectory>,
 }
 
 /// The position of a turn among those of other runs: its time, and its line among equal times.

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use crate::claude_code::RecordIds;
 use crate::input;
 use crate::step_output::StepOutput;
-use crate::{opencode, softland};
+use crate::{goose, opencode, softland};
 
 /// The most bytes that a compressed database may unpack to: the size it claims is not trusted with
 /// the whole disk.
@@ -24,6 +24,7 @@ pub(crate) enum DatabaseOwner {
     Softland,
     /// opencode's, with the ids in it.
     OpenCode(RecordIds),
+    Goose,
     Others,
 }
 
@@ -83,6 +84,10 @@ fn read_by_owner(
     }
     if opencode::is_opencode(connection)? {
         return Ok(DatabaseOwner::OpenCode(opencode::database(connection, out, on)));
+    }
+    if goose::is_goose(connection) {
+        goose::read_database(connection, out, on)?;
+        return Ok(DatabaseOwner::Goose);
     }
     Ok(DatabaseOwner::Others)
 }

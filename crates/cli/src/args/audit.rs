@@ -23,6 +23,8 @@ pub(crate) struct AuditArgs {
     /// The format of the report; `None` to follow the file extension of `out`.
     pub(crate) format: Option<ReportFormat>,
     pub(crate) out: Option<PathBuf>,
+    /// The folder into which runs are exported in ATIF, instead of a report.
+    pub(crate) export: Option<PathBuf>,
     /// The runs that are asked for.
     pub(crate) filter: RunFilter,
     /// The parts by which the money is grouped; `None` for the overview.
@@ -63,9 +65,10 @@ Examples:
   softland audit --since 7d --by project
   softland audit activity.csv --format html --out report.html
 
-Reads sessions of Claude Code, Codex, opencode, Gemini CLI, Copilot CLI, mini-swe-agent and \
-SWE-agent, message arrays, OpenRouter's activity CSV, and softland's own ledgers and event logs, each \
-told by its content, .gz and .zst too. Without PATH it looks into the folders where these programs \
+Reads sessions of Claude Code, Codex, opencode, Gemini CLI, Copilot CLI, Qwen Code, Pi, OpenClaw, \
+Cline, Roo and Kilo Code, Goose, OpenHands, mini-swe-agent and SWE-agent, logs of Inspect, ATIF, traces \
+of OpenTelemetry (gen_ai.*), message arrays, OpenRouter's activity CSV, LiteLLM's spend logs, and \
+softland's own ledgers and event logs, each told by its content, .gz and .zst too. Without PATH it looks into the folders where these programs \
 keep them. Nothing is sent anywhere and nothing is changed.
 
 Exit status: 0 when something was read, 2 when nothing could be.";
@@ -116,11 +119,21 @@ pub(super) fn audit_command() -> Command {
                 .long("out")
                 .value_name("FILE")
                 .help("Where the report goes [default: standard output]"),
+        )
+        .arg(
+            spec::text_flag("export", "FORMAT")
+                .num_args(2)
+                .value_names(["FORMAT", "DIR"])
+                .help("Instead of a report: each run as a file of the folder DIR; FORMAT is atif"),
         );
     spec::with_policy_flags(audit)
 }
 
 pub(super) fn audit_args(matches: &ArgMatches) -> Result<AuditArgs, Failure> {
+    let export: Vec<String> = get_values(matches, "export");
+    if let Some(format) = export.first().filter(|format| *format != "atif") {
+        return Err(Failure::usage(format!("--export {format}: runs are exported as atif alone")));
+    }
     let one = get_value::<String>(matches, "json-version").is_some_and(|version| version == "1");
     Ok(AuditArgs {
         paths: get_values(matches, "PATH"),
@@ -134,6 +147,7 @@ pub(super) fn audit_args(matches: &ArgMatches) -> Result<AuditArgs, Failure> {
             _ => None,
         },
         out: get_value(matches, "out"),
+        export: export.into_iter().nth(1).map(PathBuf::from),
         filter: RunFilter {
             since: read_moment(matches, "since", false)?,
             until: read_moment(matches, "until", true)?,

@@ -8,6 +8,13 @@ use crate::platform;
 /// A function that reads an environment variable.
 pub(crate) type OsEnv<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
+/// Extensions of VS Code that keep their tasks among its settings.
+const EXTENSIONS: [(&str, &str); 3] = [
+    ("Cline", "saoudrizwan.claude-dev"),
+    ("Roo Code", "rooveterinaryinc.roo-cline"),
+    ("Kilo Code", "kilocode.kilo-code"),
+];
+
 /// A path that may hold recorded sessions, and the program that writes there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionLocation {
@@ -40,16 +47,25 @@ pub(crate) fn usual_locations(env: OsEnv<'_>) -> Vec<SessionLocation> {
         }
         None => {
             add("Claude Code", below(".claude/projects"));
-            add("Claude Code", config.map(|config| config.join("claude/projects")));
+            add("Claude Code", config.as_ref().map(|config| config.join("claude/projects")));
         }
     }
     let codex = set("CODEX_HOME").or_else(|| below(".codex"));
     add("Codex", codex.as_ref().map(|codex| codex.join("sessions")));
     add("Codex", codex.map(|codex| codex.join("archived_sessions")));
     add("opencode", data.as_ref().map(|data| data.join("opencode/opencode.db")));
-    add("opencode", data.map(|data| data.join("opencode/storage")));
+    add("opencode", data.as_ref().map(|data| data.join("opencode/storage")));
+    add("Goose", data.map(|data| data.join("goose/sessions/sessions.db")));
     add("Gemini CLI", below(".gemini/tmp"));
     add("Copilot CLI", below(".copilot/session-state"));
+    add("Qwen Code", below(".qwen/projects"));
+    add("Pi", below(".pi/agent/sessions"));
+    add("OpenClaw", below(".openclaw/agents"));
+    add("OpenHands", below(".openhands/conversations"));
+    for (whose, extension) in EXTENSIONS {
+        let folder = format!("Code/User/globalStorage/{extension}/tasks");
+        add(whose, config.as_ref().map(|config| config.join(folder)));
+    }
     add("softland", Some(PathBuf::from(crate::config::LEDGER)));
     add("softland", state);
     places

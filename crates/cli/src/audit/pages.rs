@@ -41,6 +41,7 @@ impl PageReports {
             policy: self.policy.clone(),
             prices: self.prices.clone(),
             steps: asked.form == AuditFormat::Page,
+            trajectories: false,
             trees: None,
         };
         let mut report = self.read_once(asked, &settings, until);

@@ -98,7 +98,9 @@ fn render_sums(report: &Report, width: usize) -> String {
             format_tokens(totals.wasted_tokens)
         ));
     }
-    if totals.unpriced_turns > 0 {
+    if totals.turns > 0 && usage.recorded_tokens() == 0 {
+        spent.push("no tokens are recorded, so what it cost is not known".to_owned());
+    } else if totals.unpriced_turns > 0 {
         spent
             .push(format!("{} without a known price", format_count(totals.unpriced_turns, "turn")));
     }
@@ -203,7 +205,8 @@ fn render_policy(report: &Report, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use softland_agent::core::{Evidence, NanoUsd, SignalKind};
+    use softland_agent::core::{Evidence, LossCause, NanoUsd, SignalKind};
+    use softland_import::report::spending::{LossEvent, RunSpending};
     use softland_import::report::{ListedSignal, RunDetails, Totals, UnreadableLine, WhatIf};
 
     use super::*;
@@ -236,8 +239,29 @@ mod tests {
                 reason: "stale".to_owned(),
             }),
             beside: RunDetails::default(),
+            spending: lost(NanoUsd(wasted)),
             ..RunReport::default()
         }
+    }
+
+    /// Money that was lost in a pause.
+    fn lost(usd: NanoUsd) -> RunSpending {
+        let mut spending = RunSpending::default();
+        spending.r#where.classes.cache_rewrite = usd;
+        spending.r#where.classes.lost = usd;
+        spending.r#where.add_lost(LossCause::Idle, usd);
+        spending.dearest_losses.push(LossEvent {
+            turn: 17,
+            cause: LossCause::Idle,
+            tokens: 123_456,
+            still_read: 16_496,
+            usd,
+            time: Some(1_764_000_000_000),
+            pause_ms: Some(2_820_000),
+            new_message: true,
+            kept_ms: Some(300_000),
+        });
+        spending
     }
 
     fn report() -> Report {
@@ -262,6 +286,10 @@ mod tests {
             for line in text.lines() {
                 assert!(line.width() <= width, "{width}: {line}");
             }
+        }
+        let text = render_table(&report(), Some(100), None);
+        for words in ["123,456 tokens", "47 minutes after the turn before", "more#1 turn 17"] {
+            assert!(text.contains(words), "no {words} in\n{text}");
         }
         let text = render_table(&report(), Some(80), None);
         assert!(text.contains("12,345") && text.contains("98,765"), "{text}");

@@ -569,3 +569,24 @@ fn the_money_is_grouped_as_asked_and_runs_are_chosen() {
     assert_eq!(none["totals"]["runs"], json!(0), "they have no times");
     said(&["audit", &path, "--since", "soon"]).status(2).says("--since must be a day such as");
 }
+
+#[test]
+fn exported_runs_are_read_again_with_the_same_figures() {
+    let folder = TempDir::new().unwrap();
+    let path = file(folder.path(), "runs.jsonl", &[looping("a", 4), healthy("b", 2)].join("\n"));
+    let out = folder.path().join("out").display().to_string();
+    said(&["audit", &path, "--export", "atif", &out]).status(0).says("wrote 2 runs");
+    let (before, after) = (audit(&[&path]), audit(&[&out]));
+    let kinds: Vec<_> = after["sources"].as_array().unwrap().iter().map(|s| &s["kind"]).collect();
+    assert_eq!(kinds, ["atif", "atif"]);
+    for figure in ["runs", "turns", "tool_calls", "usage", "cost_usd"] {
+        let (mut before, mut after) = (before["totals"].clone(), after["totals"].clone());
+        // What was written stands nowhere, so nothing is estimated from it.
+        for totals in [&mut before, &mut after] {
+            totals["usage"]["estimated"] = json!(0);
+        }
+        assert_eq!(before[figure], after[figure], "{figure}");
+    }
+    said(&["audit", &path, "--export", "atif", &out]).status(2).says("cannot be written");
+    said(&["audit", &path, "--export", "har", &out]).status(2).says("atif alone");
+}

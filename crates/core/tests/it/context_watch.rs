@@ -111,7 +111,7 @@ fn a_file_that_is_read_again_unchanged_is_seen() {
 }
 
 #[test]
-fn reading_what_changed_or_is_gone_or_small_is_no_waste() {
+fn b68_reading_what_changed_or_is_gone_or_small_is_no_waste() {
     let changed = (READ.0, READ.1, READ.2, "fn a() { 1 }");
     let part = (READ.0, "{\"file_path\":\"a.rs\",\"offset\":100}", READ.2, "fn a() {}");
     let small = (READ.0, "{\"file_path\":\"b.rs\"}", 400, "mod a;");
@@ -127,7 +127,7 @@ fn reading_what_changed_or_is_gone_or_small_is_no_waste() {
 }
 
 #[test]
-fn a_large_result_is_seen_once_it_has_stayed() {
+fn b71_a_large_result_is_seen_once_it_has_stayed() {
     let large = ("mcp__db__query", "{\"q\":1}", 40_004, "rows");
     let exact = ("mcp__db__query", "{\"q\":2}", 40_000, "more rows");
     let mut run = Watched::new();
@@ -149,7 +149,7 @@ fn a_large_result_is_seen_once_it_has_stayed() {
 }
 
 #[test]
-fn more_than_twenty_sub_agents_of_one_run_are_a_flood() {
+fn b69_more_than_twenty_sub_agents_of_one_run_are_a_flood() {
     let agents = [("Task", "{}", 10, "done"); 10];
     let mut run = Watched::new();
     run.calls(&agents).calls(&agents).calls(&[("TaskCreate", "{}", 1, "")]);
@@ -163,7 +163,7 @@ fn more_than_twenty_sub_agents_of_one_run_are_a_flood() {
 }
 
 #[test]
-fn a_cache_that_is_broken_three_times_in_a_run_is_seen() {
+fn b70_a_cache_that_is_broken_three_times_in_a_run_is_seen() {
     let mut run = Watched::new();
     run.context(50_000, 0).context(51_000, 10_000).context(52_000, 51_000);
     run.context(53_000, 10_000).context(54_000, 53_000);
@@ -180,7 +180,7 @@ fn a_cache_that_is_broken_three_times_in_a_run_is_seen() {
 }
 
 #[test]
-fn compactions_that_follow_each_other_are_a_loop() {
+fn b72_compactions_that_follow_each_other_are_a_loop() {
     let mut run = Watched::new();
     for _ in 0..3 {
         run.context(100_000, 0).context(30_000, 20_000);

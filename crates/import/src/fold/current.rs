@@ -11,7 +11,8 @@ use super::judge::Verdict;
 use super::listed::{Listing, SeenSignals};
 use super::money::{Clock, is_simulated, min_cost_limit};
 use super::turn_log::{TurnLog, TurnRecord};
-use super::{class_word, may_be_trivial};
+use super::{ReplaySettings, class_word, may_be_trivial};
+use crate::export::RunTrajectory;
 use crate::report::spending::RunSpending;
 use crate::report::{
     ListedSignal, Moment, RunDetails, RunEnded, RunReport, StepLine, UsageSum, WhatIf, sum_costs,
@@ -46,12 +47,13 @@ pub(crate) struct OpenRun {
     needed: Option<NanoUsd>,
     unknown_need: bool,
     steps: Option<Vec<StepLine>>,
+    trajectory: Option<RunTrajectory>,
     /// Ids of the newest step's calls, in order.
     waiting: Vec<String>,
 }
 
 impl OpenRun {
-    pub(crate) fn new(line: Option<u64>, steps: bool, seen: SeenSignals) -> Self {
+    pub(crate) fn new(line: Option<u64>, settings: &ReplaySettings, seen: SeenSignals) -> Self {
         Self {
             seen,
             clock: Clock::default(),
@@ -68,7 +70,8 @@ impl OpenRun {
             spending: RunSpending::default(),
             needed: None,
             unknown_need: false,
-            steps: steps.then(Vec::new),
+            steps: settings.steps.then(Vec::new),
+            trajectory: settings.trajectories.then(RunTrajectory::default),
             waiting: Vec::new(),
         }
     }
@@ -127,6 +130,9 @@ impl OpenRun {
             self.simulated = Some(self.simulated.unwrap_or_default() + cost);
         }
         self.spent.push(TurnRecord { cost, tokens, time: turn.time, line: turn.line, held });
+        if let Some(trajectory) = &mut self.trajectory {
+            trajectory.take_turn(turn, cost);
+        }
         let number = self.turn_count();
         let Some(steps) = self.steps.as_mut() else { return };
         if steps.len() < STEPS {
@@ -148,7 +154,10 @@ impl OpenRun {
     }
 
     /// Puts results beside the calls that they answer.
-    pub(crate) fn attach_results(&mut self, user: &UserMessage<'_>) {
+    pub(crate) fn attach_results(&mut self, user: &UserMessage<'_>, time: Option<u64>) {
+        if let Some(trajectory) = &mut self.trajectory {
+            trajectory.take_message(user, time);
+        }
         let Some(step) = self.steps.as_mut().and_then(|steps| steps.last_mut()) else { return };
         for result in &user.results {
             let place = self.waiting.iter().position(|id| *id == result.id);
@@ -177,8 +186,12 @@ impl OpenRun {
             return Some(Reason::Empty);
         }
         let row = turn.row?;
-        let known = turn.usage.tokens.output > 0 && !row.cancelled;
-        let trivial = known.then_some(row.trivial);
+        // A row without an output tells nothing alone, but many of one prompt do.
+        let trivial = match turn.usage.tokens.output {
+            _ if row.cancelled => None,
+            0 => (!row.calls).then_some(true),
+            _ => Some(row.trivial),
+        };
         let stale = self.seen.take_row(number, row.prompt, trivial, limits);
         (policy.stale_limit > 0 && stale >= policy.stale_limit).then_some(Reason::Stale)
     }
@@ -250,6 +263,7 @@ impl OpenRun {
                 cost_needed: self.needed.filter(|_| !self.unknown_need),
                 steps,
                 steps_left_out: left_out,
+                trajectory: self.trajectory,
             },
         }
     }

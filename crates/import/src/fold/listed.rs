@@ -173,7 +173,7 @@ impl SeenSignals {
             ) {
                 return count;
             }
-            let text = format!("one prompt of {prompt} tokens, answered in 1 to 5 tokens");
+            let text = format!("one prompt of {prompt} tokens, answered in 5 tokens or fewer");
             let evidence =
                 Evidence { turns: turns.clone(), text: Some(text), ..Evidence::default() };
             self.list_signal(SignalKind::Stale, identity, evidence, 0);

@@ -65,7 +65,7 @@ impl Chains {
 
     /// Takes the next row, oldest first.
     pub(super) fn take_row(&mut self, out: &mut StepOutput<'_>, row: Entry) {
-        if row.is_trivial() {
+        if row.may_be_stale() {
             *self.coming.entry((row.group, row.prompt)).or_default() += 1;
         }
         self.window.push_back(row);
@@ -85,7 +85,7 @@ impl Chains {
     fn place_row(&mut self, out: &mut StepOutput<'_>) {
         let Some(row) = self.window.pop_front() else { return };
         let same = (row.group, row.prompt);
-        let trivial = row.is_trivial();
+        let trivial = row.may_be_stale();
         if trivial && let Some(count) = self.coming.get_mut(&same) {
             *count -= 1;
             if *count == 0 {

@@ -36,9 +36,15 @@ impl Entry {
         self.completion >= 1 && self.completion <= TRIVIAL && !self.cancelled && !self.calls
     }
 
+    /// Returns true if the row may be one of many whose context was answered in vain. A row without
+    /// an output says nothing by itself: providers may count what OpenRouter does not.
+    pub(super) const fn may_be_stale(&self) -> bool {
+        self.completion <= TRIVIAL && !self.cancelled && !self.calls
+    }
+
     /// Returns true if nothing is known about the row's answer.
     pub(super) const fn is_unknown(&self) -> bool {
-        (self.completion == 0 || self.cancelled) && !self.calls
+        self.cancelled && !self.calls
     }
 }
 

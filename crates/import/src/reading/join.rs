@@ -68,7 +68,7 @@ fn join_tables<S: Sink>(
 }
 
 /// Opens a table again and hands it to `take`.
-fn reopen_table<S: Sink>(
+pub(super) fn reopen_table<S: Sink>(
     found: &[FoundFile],
     read: &mut [FileResult<S>],
     at: usize,
@@ -148,7 +148,7 @@ pub(super) fn join_storage<S: Sink>(
 }
 
 /// Hands the JSON of a file to `take`; lists the file if it cannot be read.
-fn read_json<S: Sink>(
+pub(super) fn read_json<S: Sink>(
     found: &[FoundFile],
     read: &mut [FileResult<S>],
     at: usize,

@@ -7,4 +7,5 @@ mod first_lines;
 mod kinds;
 mod opencode;
 mod openrouter;
+mod others;
 mod softland;

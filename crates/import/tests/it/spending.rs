@@ -76,7 +76,7 @@ fn the_classes_of_each_run_add_up_and_the_loss_has_its_cause() {
 }
 
 #[test]
-fn a_fork_goes_on_from_turns_that_count_elsewhere() {
+fn b67_a_fork_goes_on_from_turns_that_count_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let (old, fork) = (folder.path().join("a.jsonl"), folder.path().join("b.jsonl"));
     let begin = paused("s", ["m1", "m2"]);
@@ -211,7 +211,7 @@ fn a_result_costs_what_each_turn_paid_for_its_tokens() {
 }
 
 #[test]
-fn a_finding_has_its_price_its_places_and_an_advice() {
+fn b73_a_finding_has_its_price_its_places_and_an_advice() {
     let mut sizes = vec![48_000];
     sizes.extend([400; 12]);
     let report = read_text(&session_of_results(&sizes));

@@ -38,7 +38,7 @@ fn is_cause(cell: &str) -> bool {
 }
 
 fn expected() -> BTreeSet<String> {
-    let numbers = (1..=62).map(|n| format!("b{n:02}"));
+    let numbers = (1..=74).map(|n| format!("b{n:02}"));
     numbers.chain(["b20a".to_owned()]).collect()
 }
 

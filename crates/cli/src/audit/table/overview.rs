@@ -4,7 +4,7 @@ use softland_agent::core::NanoUsd;
 use softland_import::report::Report;
 use softland_import::report::carried::sum_tools;
 use softland_import::report::findings::{Finding, FindingPlace};
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::super::worst::format_money;
 use super::columns::Columns;
@@ -103,7 +103,7 @@ pub(super) fn render_findings(report: &Report, width: usize) -> String {
         }
         let places = if at < WITH_PLACES { PLACES } else { 0 };
         for place in one.evidence.iter().take(places) {
-            for (line, words) in flow_items(&list_place(place), room).iter().enumerate() {
+            for (line, words) in flow_items(&list_place(place, room), room).iter().enumerate() {
                 let indent = if line == 0 { "" } else { "  " };
                 text += &format!("{margin}{indent}{words}\n");
             }
@@ -119,15 +119,30 @@ pub(super) fn render_findings(report: &Report, width: usize) -> String {
 }
 
 /// Lists the words on the place of a finding.
-fn list_place(place: &FindingPlace) -> Vec<String> {
+fn list_place(place: &FindingPlace, room: usize) -> Vec<String> {
     let mut parts = vec![format_money(place.usd), format_count(place.tokens, "token")];
     parts.extend(place.time.as_ref().map(|time| time.replace('T', " ").replace('Z', "")));
     let turn = place.turn.map(|turn| format!(" turn {turn}")).unwrap_or_default();
-    parts.push(format!("{}{turn}", place.run));
+    parts.push(shorten_name(&place.run, room.min(PLACE)) + &turn);
     if !place.what.is_empty() {
-        parts.push(harmless_line(&place.what, Some(PLACE)));
+        parts.push(harmless_line(&place.what, Some(room)));
     }
     parts
+}
+
+/// Shortens the name of a run, whose end tells more than its beginning.
+fn shorten_name(name: &str, width: usize) -> String {
+    let name = harmless_line(name, None);
+    let mut kept: Vec<char> = Vec::new();
+    let mut used = 1;
+    for c in name.chars().rev() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            return ["…".to_owned(), kept.into_iter().rev().collect()].concat();
+        }
+        kept.push(c);
+    }
+    name
 }
 
 fn format_price(one: &Finding) -> String {

@@ -68,12 +68,27 @@ fn find_loss(report: &Report, cause: LossCause) -> Option<Finding> {
             found.what = format!(
                 "{turns} turns sent {again} that had been cached; the recording does not tell why"
             );
-            found.advice = "Where a router picks the provider, pin one: caches are not shared \
-                            between providers."
-                .to_owned();
+            found.advice = advise_unknown(&events);
         }
     }
     Some(found)
+}
+
+/// Advice where the provider states no time to live. Most forget a prompt within minutes.
+fn advise_unknown(events: &[(&RunReport, &LossEvent)]) -> String {
+    const MINUTES: u64 = 5 * 60_000;
+    let late = events.iter().filter(|(_, event)| event.pause_ms.is_some_and(|ms| ms > MINUTES));
+    let late: NanoUsd = late.map(|(_, event)| event.usd).sum();
+    let mut advice = String::new();
+    if late > NanoUsd::ZERO {
+        advice = format!(
+            "{} of it came more than five minutes after the turn before: providers that state no \
+             time to live mostly forget a prompt within minutes, so a new session costs less than \
+             to go on with a long one. ",
+            dollars(late)
+        );
+    }
+    advice + "Where a router picks the provider, pin one: caches are not shared between providers."
 }
 
 fn describe_event(run: &RunReport, event: &LossEvent) -> FindingPlace {
