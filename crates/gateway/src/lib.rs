@@ -10,7 +10,6 @@ mod metrics;
 mod page_files;
 mod pages;
 mod recap;
-mod records;
 mod run_row;
 mod run_steps;
 mod secret;

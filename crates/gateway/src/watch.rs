@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde_json::json;
 use softland_govern::records::Record;
 use softland_govern::{RunPlace, Watcher};
+use softland_host::ledger_record;
 use softland_ledger::{self as ledger, Ledger, Step};
 use softland_session::Event;
 use softland_session::wire::request::Request;
 
 use crate::metrics::{Metrics, Summary};
 use crate::recap::RecapNotes;
-use crate::records::ledger_record;
 use crate::run_steps;
 use crate::tape::Tapes;
 

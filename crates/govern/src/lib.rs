@@ -50,7 +50,7 @@ pub use shared::{Closed, Closing, LocalState, SharedState, StateNote};
 pub use signals::{RequestSignal, RequestSignals};
 pub use target::Target;
 pub use token_counts::TokenCounts;
-pub use transport::{Transport, TransportError, UpstreamRequest, UpstreamResponse};
+pub use transport::{Transport, TransportError, UpstreamRequest, UpstreamResponse, is_failure};
 pub use turn::{count_tokens, govern_turn, stop_opaque};
 pub use unmetered::{check_unmetered, is_unmetered, mark_unmetered, unmetered_refusal};
 pub use watcher::{Meter, RunPlace, Unwatched, Watcher};

@@ -8,7 +8,7 @@ use crate::errors;
 use crate::headers;
 use crate::request::ClientRequest;
 use crate::target::Target;
-use crate::transport::{UpstreamRequest, UpstreamResponse};
+use crate::transport::{UpstreamRequest, UpstreamResponse, mark_failure};
 
 /// Passes a request on as it came.
 pub async fn pass_request(asked: &ClientRequest) -> http::Response<Body> {
@@ -28,13 +28,15 @@ pub(crate) async fn pass_whole(
         path: &target.path,
         headers: &asked.parts.headers,
         governed: false,
+        deadline: None,
         body,
     });
     match sent.await {
         Ok(response) => pass_back(response),
         Err(error) => {
             tracing::warn!(id = %target.id, %error, "no response");
-            errors::protocol_error(target.protocol, error.status, &error.to_string())
+            let answer = errors::protocol_error(target.protocol, error.status, &error.to_string());
+            mark_failure(answer)
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -25,6 +25,12 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// Returns an error if there is no response. It names the upstream, never a credential.
     async fn send(&self, request: UpstreamRequest<'_>) -> Result<UpstreamResponse, TransportError>;
+
+    /// Returns true if whoever reads the response is told by other means why a request failed or a
+    /// stream broke off. Then the stream ends without the protocol's error event.
+    fn raises_failures(&self) -> bool {
+        false
+    }
 }
 
 /// A request to an upstream.
@@ -40,6 +46,8 @@ pub struct UpstreamRequest<'a> {
     pub headers: &'a HeaderMap,
     /// True if the response must come uncompressed, to be read here.
     pub governed: bool,
+    /// The time at which the response is given up.
+    pub deadline: Option<Instant>,
     /// The body.
     pub body: Bytes,
 }
@@ -82,6 +90,22 @@ impl fmt::Display for TransportError {
 }
 
 impl std::error::Error for TransportError {}
+
+/// The mark of a response that says only that the upstream did not answer.
+#[derive(Clone, Copy, Debug)]
+struct UpstreamFailure;
+
+/// Returns the same response, marked as the report of a failed request.
+pub(crate) fn mark_failure(mut response: http::Response<Body>) -> http::Response<Body> {
+    response.extensions_mut().insert(UpstreamFailure);
+    response
+}
+
+/// Returns true if a response with these extensions says only that the upstream did not answer.
+#[must_use]
+pub fn is_failure(extensions: &http::Extensions) -> bool {
+    extensions.get::<UpstreamFailure>().is_some()
+}
 
 /// An upstream's response, whose body is still arriving.
 pub struct UpstreamResponse {

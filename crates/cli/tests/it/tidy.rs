@@ -35,14 +35,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["core"]),
     ("pages", &[]),
     ("govern", &["session"]),
-    ("gateway", &["session", "govern", "ledger", "pages"]),
+    ("host", &["session", "govern", "ledger"]),
+    ("gateway", &["session", "govern", "host", "ledger", "pages"]),
     ("import", &["session"]),
     ("notebook", &["agent", "pages"]),
     ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
-const DEV_ARROWS: &[(&str, &[&str])] =
-    &[("session", &["sim"]), ("agent", &["sim"]), ("gateway", &["sim"]), ("notebook", &["sim"])];
+const DEV_ARROWS: &[(&str, &[&str])] = &[
+    ("session", &["sim"]),
+    ("agent", &["sim"]),
+    ("host", &["sim"]),
+    ("gateway", &["sim"]),
+    ("notebook", &["sim"]),
+];
 /// Crates without effects.
 const PURE: &[&str] = &["core", "wire", "session"];
 

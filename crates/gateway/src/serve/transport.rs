@@ -19,7 +19,7 @@ pub(crate) struct GatewayTransport {
 #[async_trait]
 impl Transport for GatewayTransport {
     async fn send(&self, request: UpstreamRequest<'_>) -> Result<UpstreamResponse, TransportError> {
-        let UpstreamRequest { upstream, protocol, path, headers, governed, body } = request;
+        let UpstreamRequest { upstream, protocol, path, headers, governed, body, .. } = request;
         let Some(origin) = self.live.origins.get(&**upstream) else {
             let message = format!("upstream {upstream} is not configured");
             return Err(TransportError {

@@ -91,6 +91,7 @@ async fn send_count(asked: &ClientRequest, target: &Target, body: Vec<u8>) -> Op
         path: &path,
         headers: &asked.parts.headers,
         governed: true,
+        deadline: None,
         body: Bytes::from(body),
     });
     let mut response = sent.await.ok()?;

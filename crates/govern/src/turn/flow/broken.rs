@@ -52,10 +52,12 @@ impl GovernedRequest {
 
     /// True if the client's connection is to break as the upstream's did, because nothing else ends
     /// the stream. Chat Completions has no error event: clients that try a broken connection again
-    /// take one for the provider's last word.
+    /// take one for the provider's last word. Where the transport raises what broke the stream off, an
+    /// event would say it twice.
     pub(super) fn breaks_connection(&self) -> bool {
         let chat = self.opening.asked.active.api == Api::Chat;
-        let breaks = chat && self.cut && !self.record.answered_locally();
+        let raised = self.opening.asked.transport.raises_failures();
+        let breaks = (chat || raised) && self.cut && !self.record.answered_locally();
         let why = self.broken.as_ref().filter(|_| breaks && self.exchange.is_streaming());
         if let Some(why) = why {
             tracing::warn!(id = %self.opening.target.id, %why, "the client's connection is broken too");

@@ -6,10 +6,11 @@ use http::{HeaderMap, StatusCode};
 use softland_session::core::{Because, RequestFailure, Rung};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Splice, Tokens};
+use tokio::time::Instant;
 
 use super::{BROKEN, GovernedRequest, SendOutcome, wait_until};
 use crate::body::Body;
-use crate::transport::{TransportError, UpstreamRequest, UpstreamResponse};
+use crate::transport::{TransportError, UpstreamRequest, UpstreamResponse, mark_failure};
 use crate::turn::account::LeaseOutcome;
 use crate::{errors, pass};
 
@@ -60,6 +61,7 @@ impl GovernedRequest {
             path: &target.path,
             headers: &opening.asked.parts.headers,
             governed: true,
+            deadline: self.deadline.map(Instant::into_std),
             body,
         });
         let sent = tokio::select! {
@@ -263,7 +265,7 @@ impl GovernedRequest {
         let protocol = self.opening.target.protocol;
         let mut answer = errors::protocol_error(protocol, error.status, &error.to_string());
         self.add_headers(answer.headers_mut());
-        SendOutcome::Passes(Box::new(answer))
+        SendOutcome::Passes(Box::new(mark_failure(answer)))
     }
 
     pub(super) fn upstream_name(&self) -> &str {

@@ -4,7 +4,8 @@ use softland_govern::records::{Record, RequestRow};
 use softland_ledger as ledger;
 
 /// Converts a record.
-pub(crate) fn ledger_record(record: Record<'_>) -> ledger::Record {
+#[must_use]
+pub fn ledger_record(record: Record<'_>) -> ledger::Record {
     match record {
         Record::RunStart(start) => ledger::Record::RunStart(ledger::RunStart {
             at: start.at,

@@ -1,0 +1,268 @@
+//! The governor of one process: what its requests share.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use softland_govern::{
+    ActiveRequest, ClientRequest, Conversations, GovernSettings, KnownModels, LocalState,
+    NameGenerator, Protocol, RequestIds, RunningRequests, Services, Target, TokenCounts,
+    check_unmetered,
+};
+use softland_ledger::{Ledger, OpenError, Options};
+use softland_session::wire::Api;
+use tokio_util::task::TaskTracker;
+
+use crate::call::Call;
+use crate::hosts::Endpoint;
+use crate::link::{Link, LinkTransport};
+use crate::named::{RunName, RunReport};
+use crate::runtimes::Runtimes;
+use crate::settings::{limits_anything, limits_money};
+use crate::watch::RunWatch;
+
+/// The header that names a run.
+const RUN: HeaderName = HeaderName::from_static("x-softland-run");
+/// The interval at which runs are ended that nobody continues, in milliseconds.
+const SWEEP: u64 = 60_000;
+
+/// The governor of one process. Clones share everything.
+#[derive(Clone)]
+pub struct Governor(Arc<GovernorInner>);
+
+pub(crate) struct GovernorInner {
+    services: Arc<Services>,
+    watch: Arc<RunWatch>,
+    ids: RequestIds,
+    pub(crate) runtimes: Runtimes,
+    /// The time of the last sweep.
+    swept: AtomicU64,
+}
+
+/// What a governor is to do beside governing.
+#[derive(Clone, Debug, Default)]
+pub struct GovernorOptions {
+    /// True to keep lines of events for [`Governor::take_events`].
+    pub events: bool,
+    /// The SQLite file of a ledger.
+    pub ledger: Option<PathBuf>,
+}
+
+/// A request of the program, as it is about to be sent.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// The endpoint that it asks.
+    pub endpoint: Endpoint,
+    /// The host that it asks, for the ledger and for errors.
+    pub host: Arc<str>,
+    /// The query of its URL.
+    pub query: Option<String>,
+    /// Its headers, without credentials.
+    pub headers: HeaderMap,
+    /// Its body, not compressed.
+    pub body: Bytes,
+    /// The run that the program has named.
+    pub run: Option<RunName>,
+}
+
+impl Governor {
+    /// Creates a governor without any conversation.
+    ///
+    /// # Errors
+    /// Returns an error if the ledger cannot be written.
+    pub fn open(options: GovernorOptions) -> Result<Self, OpenError> {
+        let watch = Arc::new(RunWatch::default());
+        watch.set_wants_events(options.events);
+        watch.set_ledger(open_ledger(options.ledger)?);
+        let services = Services {
+            state: Arc::new(LocalState::default()),
+            models: KnownModels::default(),
+            counts: TokenCounts::default(),
+            names: NameGenerator::new(read_clock(), std::process::id()),
+            conversations: Conversations::default(),
+            running: RunningRequests::default(),
+            tasks: TaskTracker::new(),
+            meter: Arc::clone(&watch) as _,
+            watcher: Arc::clone(&watch) as _,
+            clock: Arc::new(read_clock),
+        };
+        let ids = RequestIds::new(read_clock().saturating_mul(1000));
+        let swept = AtomicU64::new(read_clock());
+        let (services, runtimes) = (Arc::new(services), Runtimes::default());
+        Ok(Self(Arc::new(GovernorInner { services, watch, ids, runtimes, swept })))
+    }
+
+    /// Begins a request. Nothing is sent before [`Call::advance`] says so.
+    ///
+    /// # Errors
+    /// Returns an error if the request has no valid path, or the system gives no memory for a timer.
+    pub fn begin_call(
+        &self,
+        settings: &Arc<GovernSettings>,
+        request: CallRequest,
+    ) -> Result<Call, String> {
+        self.sweep_idle();
+        let CallRequest { endpoint, host, query, mut headers, body, run } = request;
+        if let Some(name) = &run {
+            self.0.watch.add_name(&name.name, &name.around);
+            let value = HeaderValue::from_str(&name.name);
+            headers.insert(RUN, value.map_err(|_| "a run's name is not visible ASCII")?);
+        }
+        let path = match query {
+            Some(query) => format!("{}?{query}", endpoint.path()),
+            None => endpoint.path().to_owned(),
+        };
+        let link = Arc::new(Link::default());
+        let asked = ClientRequest {
+            services: Arc::clone(&self.0.services),
+            transport: Arc::new(LinkTransport(Arc::clone(&link))),
+            target: self.make_target(settings, host, endpoint.api(), &path)?,
+            parts: make_parts(headers, &path)?,
+            held: None,
+            active: Arc::new(ActiveRequest::new(endpoint.api(), body)),
+        };
+        let runtime = self.0.runtimes.take_idle().map_err(|error| error.to_string())?;
+        Ok(match endpoint {
+            Endpoint::Turn(_) => {
+                Call::new(Arc::clone(&self.0), runtime, link, softland_govern::govern_turn(asked))
+            }
+            Endpoint::Count => {
+                Call::new(Arc::clone(&self.0), runtime, link, softland_govern::count_tokens(asked))
+            }
+        })
+    }
+
+    /// Returns the refusal of a POST to a provider's path that is not governed, if it is refused: it
+    /// may spend money which cannot be counted.
+    ///
+    /// # Errors
+    /// Returns an error if the path is not valid.
+    pub fn refuse_unmetered(
+        &self,
+        settings: &Arc<GovernSettings>,
+        (host, path): (Arc<str>, &str),
+        headers: HeaderMap,
+    ) -> Result<Option<(StatusCode, HeaderMap, Bytes)>, String> {
+        let target = self.make_target(settings, host, Api::Chat, path)?;
+        let parts = make_parts(headers, path)?;
+        let Err(refusal) = check_unmetered(&target, &parts) else { return Ok(None) };
+        let (head, body) = refusal.to_response::<Bytes>().into_parts();
+        Ok(Some((head.status, head.headers, body)))
+    }
+
+    /// Returns true if settings limit anything.
+    #[must_use]
+    pub fn limits_anything(settings: &GovernSettings) -> bool {
+        limits_anything(settings)
+    }
+
+    /// Returns true if settings limit money.
+    #[must_use]
+    pub fn limits_money(settings: &GovernSettings) -> bool {
+        limits_money(settings)
+    }
+
+    /// Returns the lines of events since the last time, each a JSON object
+    /// (`docs/reference/events.md`).
+    #[must_use]
+    pub fn take_events(&self) -> Vec<String> {
+        self.0.watch.take_lines().into()
+    }
+
+    /// Sets whether lines of events are kept for [`Governor::take_events`].
+    pub fn set_events(&self, wanted: bool) {
+        self.0.watch.set_wants_events(wanted);
+    }
+
+    /// Sets the SQLite file of the ledger; `None` keeps none.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written; the old ledger stays.
+    pub fn set_ledger(&self, path: Option<PathBuf>) -> Result<(), OpenError> {
+        self.0.watch.set_ledger(open_ledger(path)?);
+        Ok(())
+    }
+
+    /// Begins to note what belongs to a named run.
+    pub fn open_run(&self, name: &RunName) {
+        self.0.watch.add_name(&name.name, &name.around);
+    }
+
+    /// Returns what is known of a named run; `None` if it was forgotten.
+    #[must_use]
+    pub fn report_run(&self, name: &str) -> Option<RunReport> {
+        let noted = self.0.watch.find_name(name)?;
+        let state = &self.0.services.state;
+        let known = noted.runs.iter().filter_map(|run| {
+            // A state in memory never waits.
+            state.find_run(run).now_or_never()?.ok().flatten()
+        });
+        let known: Vec<_> = known.collect();
+        Some(noted.to_report(&known))
+    }
+
+    /// Forgets a named run.
+    pub fn close_run(&self, name: &str) {
+        self.0.watch.forget_name(name);
+    }
+
+    fn make_target(
+        &self,
+        settings: &Arc<GovernSettings>,
+        host: Arc<str>,
+        api: Api,
+        path: &str,
+    ) -> Result<Target, String> {
+        let protocol = match api {
+            Api::Anthropic => Protocol::Anthropic,
+            Api::Chat | Api::Responses => Protocol::OpenAi,
+        };
+        let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
+        let (settings, id, began) = (Arc::clone(settings), self.0.ids.next(), Instant::now());
+        Ok(Target { upstream: host, protocol, path, direct: true, settings, id, began })
+    }
+
+    /// Ends the runs that nobody continues, now and then.
+    fn sweep_idle(&self) {
+        let (now, swept) = (self.0.services.now(), self.0.swept.load(Ordering::Relaxed));
+        let is_due = now.saturating_sub(swept) >= SWEEP;
+        let claim = |swept| {
+            let swap =
+                self.0.swept.compare_exchange(swept, now, Ordering::AcqRel, Ordering::Relaxed);
+            swap.is_ok()
+        };
+        if is_due && claim(swept) {
+            // A state in memory never waits.
+            let _ = self.0.services.end_idle().now_or_never();
+        }
+    }
+}
+
+fn open_ledger(path: Option<PathBuf>) -> Result<Option<Ledger>, OpenError> {
+    path.map(|path| Ledger::open(Options::with_path(path), Arc::new(read_clock))).transpose()
+}
+
+fn make_parts(headers: HeaderMap, path: &str) -> Result<http::request::Parts, String> {
+    let request = Request::builder().method(Method::POST).uri(path).body(());
+    let (mut parts, ()) = request.map_err(|error| error.to_string())?.into_parts();
+    parts.headers = headers;
+    Ok(parts)
+}
+
+/// Returns the system's time in milliseconds since 1970.
+fn read_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Debug for Governor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Governor").finish_non_exhaustive()
+    }
+}

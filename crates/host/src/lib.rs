@@ -1,0 +1,25 @@
+//! What programs share that govern requests: the records of governing as a ledger keeps them, and a
+//! governor that lives in the program that makes the requests.
+//!
+//! [`Governor`] needs no thread, no socket and no runtime of its own. A [`Call`] is one request: it
+//! says step by step what is to be sent, read and given, and the program does that in its own way,
+//! waiting or not. How a run is bounded is decided by [`softland_govern`] alone.
+
+mod call;
+mod governor;
+mod hosts;
+mod link;
+mod named;
+mod records;
+mod runtimes;
+mod settings;
+mod watch;
+
+pub use call::{Call, Outgoing, Step};
+pub use governor::{CallRequest, Governor, GovernorOptions};
+pub use hosts::{Endpoint, PROVIDER_HOSTS, find_endpoint, is_provider_host};
+pub use named::{RunName, RunReport};
+pub use records::ledger_record;
+pub use settings::{PolicyError, PolicyKeys, make_settings};
+pub use softland_govern as govern;
+pub use softland_session::{core, wire};

@@ -1,0 +1,152 @@
+//! Notes what happens: lines of events for the program, records for a ledger, sums of named runs.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use softland_govern::records::Record;
+use softland_govern::{Meter, Watcher};
+use softland_ledger::{self as ledger, Ledger};
+
+use crate::named::NamedRun;
+use crate::records::ledger_record;
+
+/// The number of lines that wait for the program at most. Older ones are dropped.
+const WAITING: usize = 65_536;
+/// The number of runs whose newest line number is remembered.
+const NUMBERED: usize = 4096;
+
+/// Notes what happens.
+#[derive(Default)]
+pub(crate) struct RunWatch {
+    notes: Mutex<Notes>,
+    ledger: Mutex<Option<Ledger>>,
+    /// True if the program wants events.
+    wants_events: AtomicBool,
+    /// True if records are kept in a ledger.
+    has_ledger: AtomicBool,
+}
+
+#[derive(Default)]
+struct Notes {
+    lines: VecDeque<String>,
+    /// The number of the next line of each run that is open.
+    next: HashMap<Arc<str>, u64>,
+    named: HashMap<Arc<str>, NamedRun>,
+}
+
+impl RunWatch {
+    pub(crate) fn set_wants_events(&self, wanted: bool) {
+        self.wants_events.store(wanted, Ordering::Release);
+    }
+
+    pub(crate) fn set_ledger(&self, ledger: Option<Ledger>) {
+        self.has_ledger.store(ledger.is_some(), Ordering::Release);
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = ledger;
+    }
+
+    /// Returns the lines of events since the last time.
+    pub(crate) fn take_lines(&self) -> VecDeque<String> {
+        std::mem::take(&mut self.lock().lines)
+    }
+
+    /// Begins to note what belongs to a named run.
+    pub(crate) fn add_name(&self, name: &Arc<str>, around: &[Arc<str>]) {
+        let run = NamedRun { around: around.to_vec(), ..NamedRun::default() };
+        self.lock().named.entry(Arc::clone(name)).or_insert(run);
+    }
+
+    /// Returns what was noted of a named run.
+    pub(crate) fn find_name(&self, name: &str) -> Option<NamedRun> {
+        self.lock().named.get(name).cloned()
+    }
+
+    /// Forgets a named run.
+    pub(crate) fn forget_name(&self, name: &str) {
+        self.lock().named.remove(name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Notes {
+    fn note_record(&mut self, record: &Record<'_>) {
+        match record {
+            Record::RunStart(start) => {
+                if let Some(named) = start.name.as_ref().and_then(|name| self.named.get_mut(name)) {
+                    named.runs.push(Arc::clone(&start.run));
+                }
+            }
+            Record::Request(row) => {
+                let Some(session) = &row.session else { return };
+                let Some(named) = self.named.get(session) else { return };
+                let names = [Arc::clone(session)].into_iter().chain(named.around.clone());
+                for name in names {
+                    let Some(named) = self.named.get_mut(&name) else { continue };
+                    named.cost += row.cost.unwrap_or_default();
+                    named.is_unpriced |= row.cost.is_none();
+                }
+            }
+            Record::Sent(_) | Record::Event(_) | Record::RunEnd(_) => {}
+        }
+    }
+
+    fn add_line(&mut self, record: &ledger::Record) {
+        let Some((run, mut step)) = record.to_step(false) else { return };
+        let run: Arc<str> = run.into();
+        if matches!(record, ledger::Record::RunEnd(_)) {
+            step.seq = self.next.remove(&run).unwrap_or_default();
+        } else {
+            if self.next.len() >= NUMBERED && !self.next.contains_key(&run) {
+                self.next.clear();
+            }
+            let next = self.next.entry(Arc::clone(&run)).or_default();
+            step.seq = *next;
+            *next += 1;
+        }
+        if self.lines.len() >= WAITING {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(step.to_json(&run));
+    }
+}
+
+impl Meter for RunWatch {}
+
+impl Watcher for RunWatch {
+    fn wants_records(&self) -> bool {
+        true
+    }
+
+    fn keeps_contents(&self) -> bool {
+        self.has_ledger.load(Ordering::Acquire)
+    }
+
+    fn write_record(&self, record: Record<'_>) {
+        let mut notes = self.lock();
+        notes.note_record(&record);
+        let (told, kept) =
+            (self.wants_events.load(Ordering::Acquire), self.has_ledger.load(Ordering::Acquire));
+        if !told && !kept {
+            return;
+        }
+        let record = ledger_record(record);
+        if told {
+            notes.add_line(&record);
+        }
+        drop(notes);
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ledger) = &*ledger {
+            ledger.record(record);
+        }
+    }
+}
+
+impl fmt::Debug for RunWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunWatch").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+"""Bounds the runs of LLM agents in this process: tool calls, turns, tokens, money, time.
+
+    import softland
+
+    softland.install(tool_calls_limit=30, cost_limit_usd=2)
+
+    with softland.run(name="job-7") as run:
+        answer = my_agent(question)
+    print(run.outcome, run.reason, run.cost_usd, run.tool_calls, run.answered_by)
+
+From then on every SDK of this process that uses httpx or httpx2 is governed: the model is told how
+many tool calls remain, and at a limit the run is brought to an answer. A limit is never an
+exception. A client can have limits of its own, without `install()`:
+
+    anthropic.Anthropic(http_client=softland.Client(policy="coding"))
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable
+
+try:
+    from . import _native
+except ImportError as error:
+    raise ImportError(
+        "softland's native part is not here. On PyPI, softland is called `softland-ai`; the package "
+        "`softland` belongs to another project, whose module has the same name. Remove that one "
+        "(pip uninstall softland) and install softland-ai again."
+    ) from error
+
+from . import _hooks
+from ._errors import GovernorError
+from ._run import Run
+from ._state import Event, Policy, deliver_events, process
+
+__all__ = [
+    "GovernorError",
+    "Run",
+    "__version__",
+    "install",
+    "run",
+    "uninstall",
+]
+
+__version__: str = _native.__version__
+
+
+def install(
+    policy: str | None = None,
+    *,
+    hosts: Iterable[str] = (),
+    on_event: Callable[[Event], None] | None = None,
+    ledger: str | None = None,
+    on_failure: str | None = None,
+    allow_unmetered: bool = False,
+    **keys: Any,
+) -> None:
+    """Governs every SDK in this process that uses httpx or httpx2, imported now or later.
+
+    `policy` is `default`, `coding` or `specialist`. Every policy key is an argument of its name:
+    `tool_calls_limit=30`, `cost_limit_usd=2`, `time_limit="10m"`.
+
+    `hosts` are more hosts (`host` or `host:port`) to govern beside the known providers'.
+    `on_event` is called with each event, a dict, after it happened. `ledger="sqlite:PATH"` keeps
+    what runs did. `on_failure` says what happens to a request if softland itself fails: `raise`
+    (the default under any limit) or `pass`. `allow_unmetered=True` lets requests pass that spend
+    money which cannot be counted, although a limit of money holds.
+
+    Calling it again replaces the policy; the conversations that are known stay known.
+    """
+    made = Policy(
+        policy,
+        hosts=hosts,
+        on_failure=on_failure,
+        allow_unmetered=allow_unmetered,
+        keys=keys,
+    )
+    process.configure(on_event, ledger)
+    process.default = made
+    _hooks.install()
+
+
+def uninstall() -> None:
+    """Takes softland out of the HTTP libraries again. Clients with limits of their own keep them."""
+    _hooks.uninstall()
+    process.default = None
+    deliver_events()
+
+
+def run(
+    name: str | None = None,
+    policy: str | None = None,
+    *,
+    hosts: Iterable[str] = (),
+    on_failure: str | None = None,
+    allow_unmetered: bool = False,
+    **keys: Any,
+) -> Run:
+    """Names a run: `with softland.run(name="job-7") as run:`, or `async with`.
+
+    Everything that is asked in the block belongs to it, in its threads and tasks too. A run within
+    a run is a sub-agent's and shares the budget of the run around it. With policy keys, the run has
+    limits of its own; else it has those of the run around it, or the installed ones.
+
+    `install()` or a client of softland's does the governing; a run only names what belongs together.
+    """
+    own = policy is not None or bool(keys) or bool(hosts)
+    made = Policy(
+        policy,
+        hosts=hosts,
+        on_failure=on_failure,
+        allow_unmetered=allow_unmetered,
+        keys=keys,
+    )
+    return Run(name, made if own else None)

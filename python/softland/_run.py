@@ -1,0 +1,128 @@
+"""Runs that a program names, and what is known of them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from types import TracebackType
+from typing import Any
+
+from . import _threads
+from ._state import Policy, current_run, deliver_events, find_run, process
+
+
+class Run:
+    """A run: everything that is asked within its `with` block, in its threads and tasks too.
+
+    Made by `softland.run()`. What it tells is true at any time, also while the run goes on.
+    """
+
+    def __init__(self, name: str | None, policy: Policy | None) -> None:
+        self.name = name
+        self.policy = policy
+        slug = re.sub(r"[^0-9A-Za-z._-]+", "-", name or "run").strip("-") or "run"
+        #: What softland calls it in the ledger, in events and to a gateway.
+        self.id = f"{slug[:64]}-{secrets.token_hex(4)}"
+        self.around: list[str] = []
+        self.closed = False
+        #: Requests to a model within the run that were not governed.
+        self.ungoverned = 0
+        self._token: Any = None
+        self._governor: Any = None
+        self._kept: Any = None
+        self._parent: Run | None = None
+
+    def __enter__(self) -> Run:
+        if self._governor is not None:
+            raise RuntimeError("a run is entered once; softland.run() makes another one")
+        parent = find_run()
+        if parent is not None:
+            self._parent = parent
+            self.around = [parent.id, *parent.around]
+            if self.policy is None:
+                self.policy = parent.policy
+        self._governor = process.govern()
+        self._governor.open_run(self.id, self.around)
+        self._token = current_run.set(self)
+        _threads.carry_runs()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._kept = self._report()
+        self.closed = True
+        self._governor.close_run(self.id)
+        try:
+            current_run.reset(self._token)
+        except ValueError:
+            # Left in another context than it was entered in, as async generators do.
+            current_run.set(self._parent)
+        deliver_events()
+
+    async def __aenter__(self) -> Run:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def _report(self) -> tuple[Any, ...]:
+        if self._kept is not None:
+            return self._kept
+        found = None if self._governor is None else self._governor.report_run(self.id)
+        return found or (None, None, None, 0.0, 0, 0, [])
+
+    @property
+    def outcome(self) -> str | None:
+        """How the run ended: `answered`, `landed`, `stopped`, `failed` or `cancelled`.
+
+        None while it goes on, or if nothing was asked. Of several conversations, the newest one's.
+        """
+        return self._report()[0]
+
+    @property
+    def reason(self) -> str | None:
+        """Why it ended: `final`, or the limit or the loop that ended it."""
+        return self._report()[1]
+
+    @property
+    def answered_by(self) -> str | None:
+        """`model`, or `local` if softland answered in the model's place."""
+        return self._report()[2]
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it has cost, its nested runs included; None if a price is not known."""
+        return self._report()[3]
+
+    @property
+    def tool_calls(self) -> int:
+        """The tool calls of its own conversations."""
+        return self._report()[4]
+
+    @property
+    def turns(self) -> int:
+        """The turns of its own conversations."""
+        return self._report()[5]
+
+    @property
+    def runs(self) -> list[str]:
+        """softland's names of its conversations' runs, as events and the ledger have them."""
+        return list(self._report()[6])
+
+    def count_ungoverned(self) -> None:
+        """Counts a request to a model that was not governed, here and in the runs around."""
+        self.ungoverned += 1
+        if self._parent is not None:
+            self._parent.count_ungoverned()
+
+    def __repr__(self) -> str:
+        return f"<softland.Run {self.id} {self.outcome or 'open'}>"

@@ -1,0 +1,64 @@
+"""Carries the open run into threads, which begin with no context of their own."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import threading
+from typing import Any
+
+from ._state import current_run, find_run
+
+_lock = threading.Lock()
+_done = False
+
+
+def carry_runs() -> None:
+    """From now on, threads and work for pools belong to the run in which they were begun."""
+    global _done
+    with _lock:
+        if _done:
+            return
+        _done = True
+    start, run, submit = (
+        threading.Thread.start,
+        threading.Thread.run,
+        concurrent.futures.ThreadPoolExecutor.submit,
+    )
+
+    @functools.wraps(start)
+    def start_carrying(self: Any) -> None:
+        here = find_run()
+        if here is not None:
+            self._softland_run = here
+        start(self)
+
+    @functools.wraps(run)
+    def run_carrying(self: Any) -> None:
+        here = self.__dict__.pop("_softland_run", None)
+        if here is not None:
+            current_run.set(here)
+        run(self)
+
+    @functools.wraps(submit)
+    def submit_carrying(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return submit(self, _carry(find_run(), fn), *args, **kwargs)
+
+    threading.Thread.start = start_carrying  # type: ignore[method-assign]
+    threading.Thread.run = run_carrying  # type: ignore[method-assign]
+    concurrent.futures.ThreadPoolExecutor.submit = submit_carrying  # type: ignore[method-assign]
+
+
+def _carry(run: Any, fn: Any) -> Any:
+    """Returns a function that does its work in the run in which it was submitted, or in none."""
+
+    @functools.wraps(fn, updated=())
+    def carried(*args: Any, **kwargs: Any) -> Any:
+        # A pool's thread may have begun in another run, so none is set as well.
+        token = current_run.set(run)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            current_run.reset(token)
+
+    return carried

@@ -1,0 +1,167 @@
+//! The governor of the process, and the settings of its requests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use softland_host::govern::GovernSettings;
+use softland_host::{CallRequest, Endpoint, GovernorOptions, RunName, RunReport, make_settings};
+
+use crate::call::Call;
+use crate::convert::{RawHeaders, read_headers, read_value, write_headers, write_step};
+use crate::guard::run_detached;
+
+/// The limits and other settings of requests.
+#[pyclass(frozen, module = "softland._native")]
+pub(crate) struct Settings(Arc<GovernSettings>);
+
+#[pymethods]
+impl Settings {
+    /// Makes settings of a built-in policy's name and of policy keys.
+    #[new]
+    fn new(
+        policy: Option<&str>,
+        keys: &Bound<'_, PyDict>,
+        allow_unmetered: bool,
+    ) -> PyResult<Self> {
+        let keys = keys.iter().map(|(name, value)| Ok((name.extract()?, read_value(&value)?)));
+        let keys = keys.collect::<PyResult<Vec<_>>>()?;
+        let made = make_settings(policy, &keys, allow_unmetered);
+        let made = made.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self(Arc::new(made)))
+    }
+
+    /// True if anything is limited.
+    #[getter]
+    fn limits(&self) -> bool {
+        softland_host::Governor::limits_anything(&self.0)
+    }
+
+    /// True if money is limited.
+    #[getter]
+    fn limits_money(&self) -> bool {
+        softland_host::Governor::limits_money(&self.0)
+    }
+}
+
+/// The governor of the process.
+#[pyclass(frozen, module = "softland._native")]
+pub(crate) struct Governor(softland_host::Governor);
+
+/// A request as Python hands it over: host, path, query, headers and body.
+type RawRequest<'a> = (String, &'a str, Option<String>, RawHeaders, &'a [u8]);
+/// What is told of a run: outcome, reason, answered_by, cost in dollars, tool calls, turns, names.
+type RawReport =
+    (Option<String>, Option<String>, Option<&'static str>, Option<f64>, u64, u64, Vec<String>);
+
+#[pymethods]
+impl Governor {
+    /// Makes a governor that knows of no conversation.
+    #[new]
+    fn new(events: bool, ledger: Option<std::path::PathBuf>) -> PyResult<Self> {
+        let opened = softland_host::Governor::open(GovernorOptions { events, ledger });
+        opened.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Begins a request to a governed path. Returns the call and its first step.
+    fn begin<'py>(
+        &self,
+        py: Python<'py>,
+        settings: &Settings,
+        request: RawRequest<'_>,
+        run: Option<(String, Vec<String>)>,
+        waits: bool,
+    ) -> PyResult<(Call, Bound<'py, PyTuple>)> {
+        let (host, path, query, headers, body) = request;
+        let endpoint = softland_host::find_endpoint(path)
+            .ok_or_else(|| PyValueError::new_err("this path is not governed"))?;
+        let request = CallRequest {
+            endpoint,
+            host: host.into(),
+            query,
+            headers: read_headers(headers),
+            body: Bytes::copy_from_slice(body),
+            run: run.map(read_name),
+        };
+        let begun = run_detached(py, || {
+            let mut call = self.0.begin_call(&settings.0, request)?;
+            let step = call.advance(waits);
+            Ok((call, step))
+        })?;
+        let (call, step) = begun.map_err(PyRuntimeError::new_err::<String>)?;
+        Ok((Call::new(call), write_step(py, step)?))
+    }
+
+    /// Returns the refusal of a POST to a path that is not governed, as status, headers and body;
+    /// `None` if it passes.
+    fn refuse_unmetered<'py>(
+        &self,
+        py: Python<'py>,
+        settings: &Settings,
+        host: String,
+        path: &str,
+        headers: RawHeaders,
+    ) -> PyResult<Option<(u16, Bound<'py, PyAny>, Vec<u8>)>> {
+        let refusal =
+            self.0.refuse_unmetered(&settings.0, (host.into(), path), read_headers(headers));
+        let refusal = refusal.map_err(PyRuntimeError::new_err::<String>)?;
+        let Some((status, headers, body)) = refusal else { return Ok(None) };
+        Ok(Some((status.as_u16(), write_headers(py, &headers)?, body.to_vec())))
+    }
+
+    /// Sets whether events are kept for `take_events`.
+    fn set_events(&self, wanted: bool) {
+        self.0.set_events(wanted);
+    }
+
+    /// Sets the file of the ledger.
+    fn set_ledger(&self, path: Option<std::path::PathBuf>) -> PyResult<()> {
+        let opened = self.0.set_ledger(path);
+        opened.map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Returns the events since the last time, each a JSON object.
+    fn take_events(&self) -> Vec<String> {
+        self.0.take_events()
+    }
+
+    /// Begins to note what belongs to a run. `around` are the runs around it, the innermost first.
+    fn open_run(&self, name: String, around: Vec<String>) {
+        self.0.open_run(&read_name((name, around)));
+    }
+
+    /// Returns what is known of a run, as a tuple.
+    fn report_run(&self, py: Python<'_>, name: &str) -> PyResult<Option<RawReport>> {
+        Ok(run_detached(py, || self.0.report_run(name))?.map(write_report))
+    }
+
+    /// Forgets a run.
+    fn close_run(&self, name: &str) {
+        self.0.close_run(name);
+    }
+}
+
+/// Returns the name of the API that a POST to this path asks; `None` if the path is not governed.
+#[pyfunction]
+pub(crate) fn find_endpoint(path: &str) -> Option<&'static str> {
+    softland_host::find_endpoint(path).map(Endpoint::path)
+}
+
+/// Returns true for the host of a known provider.
+#[pyfunction]
+pub(crate) fn is_provider_host(host: &str) -> bool {
+    softland_host::is_provider_host(host)
+}
+
+fn read_name((name, around): (String, Vec<String>)) -> RunName {
+    RunName { name: name.into(), around: around.into_iter().map(Into::into).collect() }
+}
+
+fn write_report(report: RunReport) -> RawReport {
+    let RunReport { outcome, reason, answered_by, cost, tool_calls, turns, runs } = report;
+    let cost = cost.map(|cost| cost.to_dollars());
+    let runs = runs.iter().map(|run| run.to_string()).collect();
+    (outcome, reason, answered_by, cost, tool_calls, turns, runs)
+}

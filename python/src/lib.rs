@@ -1,0 +1,25 @@
+//! The module `softland._native`: the governor of `softland-host` for Python.
+//!
+//! There is glue here and nothing else: Python's values in, Python's values out. Nothing decides here
+//! what happens to a request. While Rust works, other threads of Python run. No panic leaves.
+
+mod call;
+mod convert;
+mod governor;
+mod guard;
+
+/// What `softland` is made of; the package `softland` is what to use.
+#[pyo3::pymodule]
+mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::call::Call;
+    #[pymodule_export]
+    use crate::governor::{Governor, Settings, find_endpoint, is_provider_host};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
