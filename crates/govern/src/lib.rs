@@ -41,7 +41,7 @@ pub use errors::Refusal;
 pub use learned::{KnownModel, KnownModels, LearnedLimit, ModelLessons};
 pub use names::NameGenerator;
 pub use pass::{pass_back, pass_request};
-pub use request::ClientRequest;
+pub use request::{BudgetAround, ClientRequest};
 pub use request_id::{RequestId, RequestIds};
 pub use running::RunningRequests;
 pub use services::{Clock, Services};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
+use softland_session::core::NanoUsd;
 
 use crate::active::ActiveRequest;
 use crate::services::Services;
@@ -21,10 +22,21 @@ pub struct ClientRequest {
     pub target: Target,
     /// Its head.
     pub parts: Parts,
+    /// The runs around its run whose money it spends too, where the host knows them.
+    pub around: Vec<BudgetAround>,
     /// Something that the host holds until the body is no longer needed.
     pub held: Option<Box<dyn Any + Send + Sync>>,
     /// The part of it that others may reach.
     pub active: Arc<ActiveRequest>,
+}
+
+/// The money of a run around another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetAround {
+    /// The name of the run, as its own requests give it.
+    pub run: Arc<str>,
+    /// Its limit.
+    pub limit: NanoUsd,
 }
 
 impl fmt::Debug for ClientRequest {

@@ -1,10 +1,14 @@
 //! The limits of a parent run that also hold for its sub-agents: money, tokens and time
 //! (`docs/governing.md` §5). Money is leased from accounts; the functions here need no account.
 
+use std::sync::Arc;
+
 use softland_session::core::policy::Policy;
 use softland_session::core::{AccountAbove, Millis, NanoUsd, PinnedRecord};
 
+use super::open::RequestSetup;
 use super::scope::Conversation;
+use crate::request::BudgetAround;
 use crate::store::{CountedContext, RunState};
 
 /// Returns the run that a sub-agent works for, with its pinned record.
@@ -33,6 +37,13 @@ pub(super) fn inherit_limits(policy: &mut Policy, place: &Conversation, now: u64
     }
 }
 
+/// Applies the limits of money of the runs around a run that has none of its own.
+pub(super) fn inherit_money(policy: &mut Policy, around: &[BudgetAround]) {
+    if policy.cost_limit_usd.is_none() {
+        policy.cost_limit_usd = around.iter().map(|around| around.limit).min();
+    }
+}
+
 /// Returns the money limit of a sub-agent's parent.
 pub(super) fn parent_limit(place: &Conversation) -> Option<NanoUsd> {
     find_parent(place)?.1.policy.cost_limit_usd
@@ -47,4 +58,27 @@ pub(super) fn parent_tokens(place: &Conversation) -> Option<AccountAbove<u64>> {
     let context = state.known.map_or(0, |CountedContext { tokens, .. }| tokens);
     let held = context.saturating_add(policy.reserve_tokens.min(limit / 8));
     Some(AccountAbove { used: state.tokens.saturating_add(held), limit })
+}
+
+impl RequestSetup {
+    /// Returns the accounts of the runs around this request's run, their limits, and the amounts that
+    /// they hold back for their own answers.
+    pub(super) fn money_around(&self) -> impl Iterator<Item = (Arc<str>, NanoUsd, NanoUsd)> {
+        let price = self.target.settings.prices.find_price(None, &self.model, 0);
+        let reserve = self.chosen.policy.reserve_tokens;
+        let held = price.map_or(NanoUsd::ZERO, |price| NanoUsd::from_tokens(reserve, price.output));
+        let around = self.asked.around.iter();
+        around.map(move |around| (given_account(&around.run), around.limit, held))
+    }
+
+    /// Returns true if money is limited for this request, by its policy or above it.
+    pub(super) fn limits_money(&self, policy: &Policy) -> bool {
+        let above = parent_limit(&self.place).is_some() || !self.asked.around.is_empty();
+        !policy.is_observing() && (policy.limits_money() || above)
+    }
+}
+
+/// Returns the account of a run that its user has named.
+pub(super) fn given_account(name: &str) -> Arc<str> {
+    format!("run:given:{name}").into()
 }

@@ -32,11 +32,19 @@ pub(super) struct RequestAccounts {
     pub(super) run: Arc<str>,
     /// Its session's account.
     pub(super) session: Arc<str>,
-    /// Its parent's account, with the parent's limit and the amount that the parent holds back for
-    /// its answer.
-    pub(super) parent: Option<(Arc<str>, NanoUsd, NanoUsd)>,
+    /// The accounts of its parent and of the runs around it, each with the limit there and the
+    /// amount that is held back there for an answer.
+    pub(super) parents: Vec<(Arc<str>, NanoUsd, NanoUsd)>,
     /// Its parent's tokens, without this run's tokens of the running request.
     pub(super) tokens_above: Option<AccountAbove<u64>>,
+}
+
+impl RequestAccounts {
+    /// Returns the limit of a parent's account.
+    fn limit_above(&self, account: &str) -> Option<NanoUsd> {
+        let found = self.parents.iter().find(|(parent, ..)| **parent == *account);
+        found.map(|(_, limit, _)| *limit)
+    }
 }
 
 /// The prices of a model.
@@ -365,7 +373,7 @@ impl RequestAccount {
             } else if short.account == self.accounts.run {
                 facts.cost = facts.cost.max(short.spent);
                 facts.cost_held = held;
-            } else if let Some((_, limit, _)) = self.accounts.parent {
+            } else if let Some(limit) = self.accounts.limit_above(&short.account) {
                 facts.cost_above = Some(AccountAbove {
                     used: limit.saturating_sub(short.remaining_amount()),
                     limit,
@@ -383,7 +391,7 @@ impl RequestAccount {
         } else if short.account == self.accounts.run {
             (Reason::Cost, money(policy.cost_limit_usd))
         } else {
-            (Reason::Cost, money(self.accounts.parent.as_ref().map(|(_, limit, _)| *limit)))
+            (Reason::Cost, money(self.accounts.limit_above(&short.account)))
         };
         let needed = Some(short.least);
         Because {
@@ -464,8 +472,8 @@ impl RequestAccount {
     /// number is the same for the whole run, since it follows from the run's money limit.
     pub(super) fn added_uses(&self, policy: &Policy, api: Api) -> Option<u64> {
         let own = [policy.cost_limit_usd, policy.session_cost_limit_usd];
-        let above = self.accounts.parent.as_ref().map(|(_, limit, _)| *limit);
-        let limit = own.into_iter().chain([above]).flatten().min();
+        let above = self.accounts.parents.iter().map(|(_, limit, _)| Some(*limit));
+        let limit = own.into_iter().chain(above).flatten().min();
         let limit = limit.filter(|_| !policy.is_observing() && api != Api::Chat)?;
         let price = self.tariff.price_at(u64::MAX)?;
         Some(price::uses_under(limit, price.highest_input(false), api))
@@ -481,9 +489,10 @@ impl RequestAccount {
             claim(&self.accounts.run, limit(policy.cost_limit_usd)),
             claim(&self.accounts.session, limit(policy.session_cost_limit_usd)),
         ];
-        if let Some((account, limit, held)) = &self.accounts.parent {
-            claims.push(claim(account, enforced.then(|| limit.saturating_sub(*held))));
-        }
+        let parents = self.accounts.parents.iter();
+        claims.extend(parents.map(|(account, limit, held)| {
+            claim(account, enforced.then(|| limit.saturating_sub(*held)))
+        }));
         claims
     }
 

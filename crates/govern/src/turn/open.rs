@@ -116,6 +116,7 @@ impl RequestSetup {
             Conversation::find_for(&asked.services, &identity, (&outline, request), beside).await;
         let at = asked.services.now();
         above::inherit_limits(&mut chosen.policy, &place, at);
+        above::inherit_money(&mut chosen.policy, &asked.around);
         if metered {
             chosen.policy = policy::metered_policy(&chosen.policy);
         }
@@ -280,11 +281,11 @@ impl RequestSetup {
         request: &Request<'_>,
         policy: &Policy,
     ) -> Result<(), RefusedResponse> {
-        if !account.is_priced() && limits_money(policy, &self.place) {
+        if !account.is_priced() && self.limits_money(policy) {
             return Err(Box::new(refuse_unpriced(&self.asked.target, &self.model)));
         }
         if let Some(what) = account.find_unpriceable(request)
-            && limits_money(policy, &self.place)
+            && self.limits_money(policy)
         {
             return Err(Box::new(refuse_unpriceable(&self.asked.target, what)));
         }
@@ -335,7 +336,7 @@ impl RequestSetup {
     pub(crate) async fn pass_apart(&self, member: &str) -> Response<Body> {
         let (asked, target) = (&self.asked, &self.target);
         let allowed = target.settings.allow_unmetered;
-        if limits_money(&self.chosen.policy, &self.place) && !allowed {
+        if self.limits_money(&self.chosen.policy) && !allowed {
             return unmetered_refusal(target, &format!(" with `{member}`")).to_response();
         }
         tracing::warn!(id = %target.id, member, "passed on ungoverned");
@@ -345,7 +346,7 @@ impl RequestSetup {
     /// Returns true if the request is refused while the store does not respond: under a money
     /// limit, unless the policy says otherwise.
     pub(super) fn requires_reservation(&self, policy: &Policy) -> bool {
-        limits_money(policy, &self.place) && policy.on_store_loss == OnStoreLoss::Closed
+        self.limits_money(policy) && policy.on_store_loss == OnStoreLoss::Closed
     }
 
     /// Notes that a request is sent although the amount left is unknown. Returns the remark for the
@@ -353,7 +354,7 @@ impl RequestSetup {
     pub(super) fn note_unheld(&self, policy: &Policy, why: &str) -> String {
         self.asked.services.meter.count_event("accounts_lost");
         let id = &self.target.id;
-        if limits_money(policy, &self.place) {
+        if self.limits_money(policy) {
             tracing::error!(%id, why, "the cost limit is not enforced, as on_store_loss permits");
             return format!("its cost limit was not held (on_store_loss = \"open\"): {why}");
         }
@@ -451,7 +452,7 @@ impl RequestSetup {
         let parent = self.parent_money();
         let shares = parent.as_ref().filter(|_| self.own_limit().is_none());
         let own = match (&self.identity.run, shares) {
-            (Some(given), _) => format!("run:given:{given}").into(),
+            (Some(given), _) => above::given_account(given),
             (None, Some((account, ..))) => account.clone(),
             (None, None) if self.metered => {
                 self.account_beside().unwrap_or_else(|| session.clone())
@@ -460,8 +461,9 @@ impl RequestSetup {
             (None, None) => Arc::clone(&state.account),
         };
         let parent = parent.filter(|(account, ..)| *account != own);
+        let parents = parent.into_iter().chain(self.money_around()).collect();
         let tokens_above = above::parent_tokens(&self.place).filter(|_| !self.metered);
-        RequestAccounts { run: own, session, parent, tokens_above }
+        RequestAccounts { run: own, session, parents, tokens_above }
     }
 
     /// Returns the account of the run to which a title or a summary belongs.
@@ -497,10 +499,6 @@ impl RequestSetup {
     fn fork_cost(&self, state: &RunState) -> NanoUsd {
         if self.place.is_fresh_fork() { state.cost } else { NanoUsd::ZERO }
     }
-}
-
-fn limits_money(policy: &Policy, place: &Conversation) -> bool {
-    !policy.is_observing() && (policy.limits_money() || parent_limit(place).is_some())
 }
 
 /// Returns the remark in an answer for want of money on the tool that is the cause.

@@ -244,6 +244,7 @@ impl Host {
             transport: Arc::clone(&self.script) as _,
             target,
             parts,
+            around: Vec::new(),
             held: None,
             active: Arc::new(ActiveRequest::new(Api::Anthropic, body)),
         })

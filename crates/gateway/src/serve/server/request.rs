@@ -171,6 +171,7 @@ fn client_request(
         }),
         target: target.to_target(&parts.uri),
         parts,
+        around: Vec::new(),
         held: held.map(|share| share as _),
         active: Arc::new(ActiveRequest::new(api, body)),
     }
