@@ -29,13 +29,19 @@ except ImportError as error:
     ) from error
 
 from . import _hooks
+from ._clients import AsyncClient, AsyncTransport, Client, Transport
 from ._errors import GovernorError
 from ._run import Run
 from ._state import Event, Policy, deliver_events, process
 
 __all__ = [
+    "AsyncClient",
+    "AsyncTransport",
+    "Client",
+    "Event",
     "GovernorError",
     "Run",
+    "Transport",
     "__version__",
     "install",
     "run",
@@ -53,12 +59,15 @@ def install(
     ledger: str | None = None,
     on_failure: str | None = None,
     allow_unmetered: bool = False,
+    tags: Iterable[str] = (),
     **keys: Any,
 ) -> None:
     """Governs every SDK in this process that uses httpx or httpx2, imported now or later.
 
-    `policy` is `default`, `coding` or `specialist`. Every policy key is an argument of its name:
-    `tool_calls_limit=30`, `cost_limit_usd=2`, `time_limit="10m"`.
+    `policy` is `default`, `coding` or `specialist`, or `FILE.toml#NAME` for one of a config, with
+    the config's prices. Every policy key is an argument of its name: `tool_calls_limit=30`,
+    `cost_limit_usd=2`, `time_limit="10m"`. `tags=["use_tool"]` names the tags of models that write
+    their calls as text.
 
     `hosts` are more hosts (`host` or `host:port`) to govern beside the known providers'.
     `on_event` is called with each event, a dict, after it happened. `ledger="sqlite:PATH"` keeps
@@ -73,6 +82,7 @@ def install(
         hosts=hosts,
         on_failure=on_failure,
         allow_unmetered=allow_unmetered,
+        tags=tags,
         keys=keys,
     )
     process.configure(on_event, ledger)
@@ -94,6 +104,7 @@ def run(
     hosts: Iterable[str] = (),
     on_failure: str | None = None,
     allow_unmetered: bool = False,
+    tags: Iterable[str] = (),
     **keys: Any,
 ) -> Run:
     """Names a run: `with softland.run(name="job-7") as run:`, or `async with`.
@@ -104,12 +115,13 @@ def run(
 
     `install()` or a client of softland's does the governing; a run only names what belongs together.
     """
-    own = policy is not None or bool(keys) or bool(hosts)
+    own = policy is not None or bool(keys) or bool(hosts) or bool(tags)
     made = Policy(
         policy,
         hosts=hosts,
         on_failure=on_failure,
         allow_unmetered=allow_unmetered,
+        tags=tags,
         keys=keys,
     )
     return Run(name, made if own else None)

@@ -9,7 +9,7 @@ import threading
 from types import ModuleType
 from typing import Any, Callable, Sequence
 
-from . import _http
+from . import _http, _others
 
 _lock = threading.RLock()
 # How to take out what was put in, by module.
@@ -44,6 +44,8 @@ def _hook_httpx(lib: Any) -> Callable[[], None]:
 _HOOKS: dict[str, Callable[[Any], Callable[[], None]]] = {
     "httpx": _hook_httpx,
     "httpx2": _hook_httpx,
+    "aiohttp.client": _others.hook_aiohttp,
+    "botocore.httpsession": _others.hook_botocore,
 }
 
 
@@ -75,7 +77,8 @@ class _Loader:
         self._loader = loader
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
@@ -100,7 +103,7 @@ def install() -> None:
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
         for name in _HOOKS:
-            if name in sys.modules:
+            if sys.modules.get(name) is not None:
                 _hook(name)
 
 

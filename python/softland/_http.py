@@ -10,7 +10,7 @@ import datetime
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterator
 
 from . import _native, _route
-from ._errors import GovernorError
+from ._errors import make_error
 from ._state import Policy, deliver_events, failed, find_run, process
 from ._steps import ANSWER, END, GIVE, HEAD, READ, SEND, WAIT
 
@@ -140,7 +140,10 @@ class _Exchange:
         """Returns the exception of a stream that has broken off."""
         if self.error is not None:
             return self.error
-        return self.lib.RemoteProtocolError("the response broke off", request=self.request)
+        error: BaseException = self.lib.RemoteProtocolError(
+            "the response broke off", request=self.request
+        )
+        return error
 
 
 def _known(extensions: dict[str, Any]) -> dict[str, Any]:
@@ -191,7 +194,7 @@ def govern_sync(lib: Any, own: Policy | None, request: Any, send: Callable[[Any]
     if policy is None:
         return send(request)
     url = request.url
-    way = _route.choose_way(policy, request.method, url.host, url.port, url.path)
+    way = _route.choose_way(own, policy, request.method, url.host, url.port, url.path)
     if way == _route.PASS:
         return send(request)
     body = request.read()
@@ -233,6 +236,7 @@ def _run_sync(
                     step = exchange.call.fail(_tell(error), _is_late(lib, error), True)
                     continue
                 exchange.error = None
+                _note_gateway(request.url, response)
                 headers = _plain(response)
                 step = exchange.call.respond(response.status_code, headers, whole, True)
             elif kind == HEAD:
@@ -261,7 +265,7 @@ def _pass_or_raise(
 def _sync_stream(exchange: _Exchange, response: Any, send: Callable[[Any], Any]) -> Any:
     lib = exchange.lib
 
-    class GovernedStream(lib.SyncByteStream):  # type: ignore[misc]
+    class GovernedStream(lib.SyncByteStream):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             self.source = _Source(response)
 
@@ -280,10 +284,11 @@ class _Source:
 
     def __init__(self, response: Any) -> None:
         # The stream before the client's response got another one.
-        self.stream = None if response is None else response.stream
+        self.stream: Any = None if response is None else response.stream
         self.pieces: Iterator[bytes] = iter(())
         if response is not None:
-            self.pieces = iter(response.iter_bytes() if _is_packed(response) else self.stream)
+            pieces: Any = response.iter_bytes() if _is_packed(response) else self.stream
+            self.pieces = iter(pieces)
 
     def close(self) -> None:
         if self.stream is not None:
@@ -346,7 +351,7 @@ async def govern_async(
     if policy is None:
         return await send(request)
     url = request.url
-    way = _route.choose_way(policy, request.method, url.host, url.port, url.path)
+    way = _route.choose_way(own, policy, request.method, url.host, url.port, url.path)
     if way == _route.PASS:
         return await send(request)
     body = await request.aread()
@@ -396,6 +401,7 @@ async def _run_async(
                     step = exchange.call.fail(_tell(error), _is_late(lib, error), False)
                     continue
                 exchange.error = None
+                _note_gateway(request.url, response)
                 headers = _plain(response)
                 step = exchange.call.respond(response.status_code, headers, whole, False)
             elif kind == HEAD:
@@ -421,7 +427,7 @@ async def _wait(seconds: float) -> float:
 def _async_stream(exchange: _Exchange, response: Any, send: Callable[[Any], Awaitable[Any]]) -> Any:
     lib = exchange.lib
 
-    class GovernedStream(lib.AsyncByteStream):  # type: ignore[misc]
+    class GovernedStream(lib.AsyncByteStream):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             self.source = _AsyncSource(response)
 
@@ -439,10 +445,10 @@ class _AsyncSource:
     """The bytes of an upstream's stream, decoded. There are none while a request waits for money."""
 
     def __init__(self, response: Any) -> None:
-        self.stream = None if response is None else response.stream
+        self.stream: Any = None if response is None else response.stream
         self.pieces: Any = None
         if response is not None:
-            pieces = response.aiter_bytes() if _is_packed(response) else self.stream
+            pieces: Any = response.aiter_bytes() if _is_packed(response) else self.stream
             self.pieces = pieces.__aiter__()
 
     async def aclose(self) -> None:
@@ -509,7 +515,7 @@ def _refuse(lib: Any, policy: Policy, request: Any) -> Any:
     if _native.find_endpoint(url.path) is not None:
         encoding = request.headers.get("content-encoding")
         if encoding is not None and policy.raises:
-            raise GovernorError(f"a limit holds, and the body is {encoding}, which is not read here")
+            raise make_error(f"a limit holds, and the body is {encoding}, which is not read here")
         return None
     headers = list(request.headers.raw)
     refusal = process.govern().refuse_unmetered(policy.settings, _address(url), url.path, headers)
@@ -522,10 +528,13 @@ def _refuse(lib: Any, policy: Policy, request: Any) -> Any:
 
 
 def _name_run(request: Any) -> None:
-    """Names the open run and the run around it to a gateway, which governs by itself."""
+    """Names the open run, and as its session the outermost run around it, to a gateway."""
     run = find_run()
-    if run is not None and "x-softland-run" not in request.headers:
-        request.headers["x-softland-run"] = run.id
+    if run is None:
+        return
+    outermost = run.around[-1][0] if run.around else run.id
+    for name, value in (("x-softland-run", run.id), ("x-softland-session", outermost)):
+        request.headers.setdefault(name, value)
 
 
 def _note_gateway(url: Any, response: Any) -> None:

@@ -6,28 +6,41 @@ import json
 from typing import Any
 
 from . import _native
-from ._errors import GovernorError
+from ._errors import make_error
 from ._state import Policy, find_run, log, process
 
 GOVERN, PASS, NAME = "govern", "pass", "name"
+# Different warnings that are given at most.
+_MOST_WARNINGS = 1000
 
 
 def choose_policy(own: Policy | None) -> Policy | None:
     """Returns the policy of a request: its run's, else its client's, else the installed one."""
     run = find_run()
-    if run is not None and run.policy is not None:
-        return run.policy
+    of_run: Policy | None = None if run is None else run.policy
+    if of_run is not None:
+        return of_run
     return own if own is not None else process.default
 
 
-def choose_way(policy: Policy, method: str, host: str, port: int | None, path: str) -> str | None:
+def is_named(own: Policy | None, policy: Policy, host: str, address: str) -> bool:
+    """Returns true if `hosts=` names a host: of the run, of the client, or of `install()`."""
+    for named in (policy, own, process.default):
+        if named is not None and (host in named.hosts or address in named.hosts):
+            return True
+    return False
+
+
+def choose_way(
+    own: Policy | None, policy: Policy, method: str, host: str, port: int | None, path: str
+) -> str | None:
     """Returns what to do with a request by its address; None if its body has to be seen for that."""
     if method != "POST":
         return PASS
     address = f"{host}:{port}" if port is not None else host
     if address in process.gateways:
         return NAME
-    named = host in policy.hosts or address in policy.hosts
+    named = is_named(own, policy, host, address)
     if _native.find_endpoint(path) is None:
         # A refusal may be due: what the request costs is not counted.
         return GOVERN if (named or _native.is_provider_host(host)) else PASS
@@ -45,16 +58,24 @@ def check_unknown(policy: Policy, host: str, port: int | None, path: str, body: 
         return
     address = f"{host}:{port}" if port is not None else host
     what = f'POST {path} to {address}, which is no known provider: hosts=["{address}"] governs it'
+    count_ungoverned(policy, what)
+
+
+def count_ungoverned(policy: Policy, what: str) -> None:
+    """Counts a request that is not governed, and warns of it once.
+
+    Raises GovernorError if a limit of money holds.
+    """
     if policy.limits_money and not policy.allow_unmetered:
-        raise GovernorError(
+        raise make_error(
             f"a limit of money holds, and softland would not count {what}; "
             "allow_unmetered=True lets it pass"
         )
     run = find_run()
     if run is not None:
         run.count_ungoverned()
-    if address not in process.warned:
-        process.warned.add(address)
+    if what not in process.warned and len(process.warned) < _MOST_WARNINGS:
+        process.warned.add(what)
         log.warning("softland does not govern %s", what)
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 from types import TracebackType
-from typing import Any
+from typing import Any, Optional
 
 from . import _threads
 from ._state import Policy, current_run, deliver_events, find_run, process
+
+
+# Outcome, reason, answered_by, cost in dollars, tool calls, turns, names of runs.
+Report = tuple[Optional[str], Optional[str], Optional[str], Optional[float], int, int, list[str]]
 
 
 class Run:
@@ -23,13 +27,14 @@ class Run:
         slug = re.sub(r"[^0-9A-Za-z._-]+", "-", name or "run").strip("-") or "run"
         #: What softland calls it in the ledger, in events and to a gateway.
         self.id = f"{slug[:64]}-{secrets.token_hex(4)}"
-        self.around: list[str] = []
+        # The runs around it with their limits in nano-dollars, the innermost first.
+        self.around: list[tuple[str, int | None]] = []
         self.closed = False
         #: Requests to a model within the run that were not governed.
         self.ungoverned = 0
         self._token: Any = None
         self._governor: Any = None
-        self._kept: Any = None
+        self._kept: Report | None = None
         self._parent: Run | None = None
 
     def __enter__(self) -> Run:
@@ -38,7 +43,9 @@ class Run:
         parent = find_run()
         if parent is not None:
             self._parent = parent
-            self.around = [parent.id, *parent.around]
+            bounds = parent.policy or process.default
+            limit = None if bounds is None else bounds.cost_limit
+            self.around = [(parent.id, limit), *parent.around]
             if self.policy is None:
                 self.policy = parent.policy
         self._governor = process.govern()
@@ -74,10 +81,12 @@ class Run:
     ) -> None:
         self.__exit__(kind, error, trace)
 
-    def _report(self) -> tuple[Any, ...]:
+    def _report(self) -> Report:
         if self._kept is not None:
             return self._kept
-        found = None if self._governor is None else self._governor.report_run(self.id)
+        found: Report | None = None
+        if self._governor is not None:
+            found = self._governor.report_run(self.id)
         return found or (None, None, None, 0.0, 0, 0, [])
 
     @property

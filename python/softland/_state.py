@@ -9,8 +9,8 @@ import os
 import threading
 from typing import Any, Callable, Iterable
 
-from . import _native
-from ._errors import GovernorError
+from . import _config, _native
+from ._errors import GovernorError, make_error
 
 log = logging.getLogger("softland")
 
@@ -20,7 +20,15 @@ Event = dict[str, Any]
 class Policy:
     """The limits of requests, and what else holds for them."""
 
-    __slots__ = ("settings", "hosts", "on_failure", "allow_unmetered", "limits", "limits_money")
+    __slots__ = (
+        "settings",
+        "hosts",
+        "on_failure",
+        "allow_unmetered",
+        "limits",
+        "limits_money",
+        "cost_limit",
+    )
 
     def __init__(
         self,
@@ -29,18 +37,31 @@ class Policy:
         hosts: Iterable[str] = (),
         on_failure: str | None = None,
         allow_unmetered: bool = False,
+        tags: Iterable[str] = (),
         keys: dict[str, Any] | None = None,
     ) -> None:
         if on_failure not in (None, "raise", "pass"):
             raise ValueError(f'on_failure must be "raise" or "pass"; found {on_failure!r}')
         if isinstance(hosts, str):
             raise TypeError("hosts must be a list of hosts, not one text")
-        self.settings = _native.Settings(policy, keys or {}, allow_unmetered)
+        if isinstance(tags, str):
+            raise TypeError("tags must be a list of names, not one text")
+        source = _config.read_policy(policy)
+        self.settings = _native.Settings(
+            source.name,
+            source.is_configured,
+            {**source.keys, **(keys or {})},
+            source.prices,
+            list(tags),
+            allow_unmetered,
+        )
         self.hosts = frozenset(host.lower() for host in hosts)
         self.on_failure = on_failure
         self.allow_unmetered = allow_unmetered
         self.limits = self.settings.limits
         self.limits_money = self.settings.limits_money
+        # Of a run, in nano-dollars.
+        self.cost_limit = self.settings.cost_limit
 
     @property
     def raises(self) -> bool:
@@ -57,7 +78,7 @@ class _Process:
         self.default: Policy | None = None
         self.on_event: Callable[[Event], None] | None = None
         self.ledger: str | None = None
-        # Hosts that are gateways of softland, and hosts that were warned about.
+        # Hosts that are gateways of softland, and warnings that were given.
         self.gateways: set[str] = set()
         self.warned: set[str] = set()
 
@@ -122,6 +143,6 @@ def deliver_events() -> None:
 def failed(policy: Policy, error: Exception) -> GovernorError | None:
     """Returns the error to raise where softland itself has failed; None if the request passes."""
     if policy.raises:
-        return GovernorError(f"softland could not govern a request, and nothing was sent: {error}")
+        return make_error(f"softland could not govern a request, and nothing was sent: {error}")
     log.error("softland could not govern a request, which is sent as it is: %s", error)
     return None

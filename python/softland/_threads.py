@@ -40,7 +40,7 @@ def carry_runs() -> None:
             current_run.set(here)
         run(self)
 
-    @functools.wraps(submit)
+    @functools.wraps(submit)  # type: ignore[arg-type]
     def submit_carrying(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         return submit(self, _carry(find_run(), fn), *args, **kwargs)
 

@@ -1,13 +1,19 @@
 //! The governor of the process, and the settings of its requests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use softland_host::core::NanoUsd;
+use softland_host::core::policy::KEYS;
 use softland_host::govern::GovernSettings;
-use softland_host::{CallRequest, Endpoint, GovernorOptions, RunName, RunReport, make_settings};
+use softland_host::{
+    CallRequest, Endpoint, GovernorOptions, PolicySource, RunAround, RunName, RunReport,
+    make_settings,
+};
 
 use crate::call::Call;
 use crate::convert::{RawHeaders, read_headers, read_value, write_headers, write_step};
@@ -19,16 +25,22 @@ pub(crate) struct Settings(Arc<GovernSettings>);
 
 #[pymethods]
 impl Settings {
-    /// Makes settings of a built-in policy's name and of policy keys.
+    /// Makes settings of a policy's name, of policy keys, of prices and of tags. `is_configured` says
+    /// that the name is one of a config.
     #[new]
     fn new(
         policy: Option<&str>,
+        is_configured: bool,
         keys: &Bound<'_, PyDict>,
+        prices: Vec<(String, BTreeMap<String, f64>)>,
+        tags: Vec<String>,
         allow_unmetered: bool,
     ) -> PyResult<Self> {
         let keys = keys.iter().map(|(name, value)| Ok((name.extract()?, read_value(&value)?)));
         let keys = keys.collect::<PyResult<Vec<_>>>()?;
-        let made = make_settings(policy, &keys, allow_unmetered);
+        let name = policy;
+        let source = PolicySource { name, is_configured, keys, prices, tags, allow_unmetered };
+        let made = make_settings(&source);
         let made = made.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self(Arc::new(made)))
     }
@@ -37,6 +49,12 @@ impl Settings {
     #[getter]
     fn limits(&self) -> bool {
         softland_host::Governor::limits_anything(&self.0)
+    }
+
+    /// The limit of money of a run, in nano-dollars.
+    #[getter]
+    fn cost_limit(&self) -> Option<u64> {
+        softland_host::Governor::cost_limit(&self.0).map(|limit| limit.0)
     }
 
     /// True if money is limited.
@@ -52,6 +70,8 @@ pub(crate) struct Governor(softland_host::Governor);
 
 /// A request as Python hands it over: host, path, query, headers and body.
 type RawRequest<'a> = (String, &'a str, Option<String>, RawHeaders, &'a [u8]);
+/// A run's name, and the runs around it with their limits in nano-dollars, the innermost first.
+type RawName = (String, Vec<(String, Option<u64>)>);
 /// What is told of a run: outcome, reason, answered_by, cost in dollars, tool calls, turns, names.
 type RawReport =
     (Option<String>, Option<String>, Option<&'static str>, Option<f64>, u64, u64, Vec<String>);
@@ -71,7 +91,7 @@ impl Governor {
         py: Python<'py>,
         settings: &Settings,
         request: RawRequest<'_>,
-        run: Option<(String, Vec<String>)>,
+        run: Option<RawName>,
         waits: bool,
     ) -> PyResult<(Call, Bound<'py, PyTuple>)> {
         let (host, path, query, headers, body) = request;
@@ -128,7 +148,7 @@ impl Governor {
     }
 
     /// Begins to note what belongs to a run. `around` are the runs around it, the innermost first.
-    fn open_run(&self, name: String, around: Vec<String>) {
+    fn open_run(&self, name: String, around: Vec<(String, Option<u64>)>) {
         self.0.open_run(&read_name((name, around)));
     }
 
@@ -149,14 +169,23 @@ pub(crate) fn find_endpoint(path: &str) -> Option<&'static str> {
     softland_host::find_endpoint(path).map(Endpoint::path)
 }
 
+/// Returns the names of all policy keys.
+#[pyfunction]
+pub(crate) fn policy_keys() -> Vec<&'static str> {
+    KEYS.iter().map(|key| key.name).collect()
+}
+
 /// Returns true for the host of a known provider.
 #[pyfunction]
 pub(crate) fn is_provider_host(host: &str) -> bool {
     softland_host::is_provider_host(host)
 }
 
-fn read_name((name, around): (String, Vec<String>)) -> RunName {
-    RunName { name: name.into(), around: around.into_iter().map(Into::into).collect() }
+fn read_name((name, around): RawName) -> RunName {
+    let around = around
+        .into_iter()
+        .map(|(name, limit)| RunAround { name: name.into(), cost_limit: limit.map(NanoUsd) });
+    RunName { name: name.into(), around: around.collect() }
 }
 
 fn write_report(report: RunReport) -> RawReport {

@@ -8,6 +8,8 @@ import openai
 MODELS = {"anthropic": "claude-sonnet-5-5", "chat": "gpt-5.2", "responses": "gpt-5.2"}
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 PROMPT = "What did we decide about pricing?"
+# A tool that the simulated reader uses, too.
+NAME = "list_dir"
 MOST_TURNS = 40
 
 
@@ -39,9 +41,9 @@ class Loop:
         """The arguments of the SDK's method."""
         model = MODELS[self.protocol]
         if self.protocol == "anthropic":
-            tools = [{"name": "read_file", "description": "Reads.", "input_schema": SCHEMA}]
+            tools = [{"name": NAME, "description": "Lists.", "input_schema": SCHEMA}]
             return {"model": model, "max_tokens": 1024, "tools": tools, "messages": self.history}
-        function = {"name": "read_file", "description": "Reads.", "parameters": SCHEMA}
+        function = {"name": NAME, "description": "Lists.", "parameters": SCHEMA}
         if self.protocol == "chat":
             tools = [{"type": "function", "function": function}]
             return {"model": model, "tools": tools, "messages": self.history}

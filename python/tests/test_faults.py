@@ -21,7 +21,7 @@ import softland
 from softland import _state
 
 LIMITS = {"tool_calls_limit": 4, "repeat_limit": 50}
-FOLDER = Path(__file__).resolve().parents[1]
+FOLDER = Path(softland.__file__).resolve().parents[1]
 
 
 def python(code, *arguments):
@@ -32,7 +32,7 @@ def python(code, *arguments):
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -142,10 +142,10 @@ def test_events_are_numbered_without_gaps(sim):
 def test_an_unknown_host_passes_with_one_warning(sim, caplog):
     server = sim("reader")
     caplog.set_level(logging.WARNING, "softland")
-    softland.install(tool_calls_limit=1)
+    softland.install(tool_calls_limit=0)
     with softland.run() as run:
         _, calls = run_loop(clients("anthropic", server.url, httpx2.Client()), "anthropic")
-    assert calls > 1 and run.ungoverned == calls + 1
+    assert calls > 0 and run.ungoverned == calls + 1
     warnings = [record for record in caplog.records if server.host in record.getMessage()]
     assert len(warnings) == 1 and f'hosts=["{server.host}"]' in warnings[0].getMessage()
 
@@ -154,10 +154,8 @@ def test_an_unknown_host_is_refused_under_a_limit_of_money(sim):
     server, recorder = sim("reader"), Recorder()
     client = clients("anthropic", server.url, httpx2.Client(transport=recorder), max_retries=0)
     softland.install(cost_limit_usd=1)
-    with pytest.raises(Exception) as raised:
+    with pytest.raises(softland.GovernorError, match="a limit of money holds"):
         run_loop(client, "anthropic")
-    chain = [raised.value, raised.value.__cause__]
-    assert any(isinstance(error, softland.GovernorError) for error in chain), chain
     assert recorder.bodies == []
     softland.install(cost_limit_usd=1, allow_unmetered=True)
     run_loop(client, "anthropic")
@@ -323,7 +321,7 @@ def test_two_hundred_threads_at_once(sim):
     server = sim("looper")
     softland.install(hosts=[server.host], **LIMITS)
     limits = httpx2.Limits(max_connections=None)
-    client = clients("anthropic", server.url, httpx2.Client(limits=limits, timeout=60))
+    client = clients("anthropic", server.url, httpx2.Client(limits=limits, timeout=200))
     ends = []
 
     def work(number):
@@ -375,7 +373,7 @@ thread = threading.Thread(target=work)
 thread.start()
 busy.wait()
 children = []
-for _ in range(5):
+for _ in range(3):
     child = os.fork()
     if child == 0:
         with softland.run() as run:
@@ -388,7 +386,7 @@ thread.join()
 print(ends)
 """
     server = sim("looper")
-    assert python(code, server.url, str(Path(__file__).parent)) == "[0, 0, 0, 0, 0]\n"
+    assert python(code, server.url, str(Path(__file__).parent)) == "[0, 0, 0]\n"
 
 
 def test_a_shutdown_with_a_stream_open_ends(sim):

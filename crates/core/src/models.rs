@@ -14,6 +14,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::money::NanoUsd;
+
 pub use capability::{Capability, capability_of_row, find_capability};
 pub use table::{TABLE_DATE, TABLE_SOURCE};
 
@@ -36,6 +38,28 @@ pub struct Price {
 }
 
 impl Price {
+    /// Creates a price from amounts per million tokens. The prices of the cache that are not given are
+    /// filled in so that they are never too low (`docs/models.md`).
+    #[must_use]
+    pub fn from_rates(
+        input: NanoUsd,
+        output: NanoUsd,
+        cache_read: Option<NanoUsd>,
+        cache_write: Option<NanoUsd>,
+    ) -> Self {
+        // Pico-dollars per token, rounded up.
+        let rate = |nano: NanoUsd| nano.0.div_ceil(1000);
+        let (input, output) = (rate(input), rate(output));
+        let write = cache_write.map(rate);
+        Self {
+            input,
+            output,
+            cache_read: cache_read.map_or(input, rate),
+            cache_write_5m: write.unwrap_or_else(|| input.saturating_add(input.div_ceil(4))),
+            cache_write_1h: write.unwrap_or(0).max(input.saturating_mul(2)),
+        }
+    }
+
     /// Returns the cost of tokens of each kind in nano-dollars, rounded up once at the end and
     /// saturating at `u64::MAX` (18 billion dollars).
     ///

@@ -11,11 +11,12 @@ use futures_util::FutureExt as _;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use softland_govern::{
-    ActiveRequest, ClientRequest, Conversations, GovernSettings, KnownModels, LocalState,
-    NameGenerator, Protocol, RequestIds, RunningRequests, Services, Target, TokenCounts,
-    check_unmetered,
+    ActiveRequest, BudgetAround, ClientRequest, Conversations, GovernSettings, KnownModels,
+    LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services, Target,
+    TokenCounts, check_unmetered,
 };
 use softland_ledger::{Ledger, OpenError, Options};
+use softland_session::core::NanoUsd;
 use softland_session::wire::Api;
 use tokio_util::task::TaskTracker;
 
@@ -24,7 +25,7 @@ use crate::hosts::Endpoint;
 use crate::link::{Link, LinkTransport};
 use crate::named::{RunName, RunReport};
 use crate::runtimes::Runtimes;
-use crate::settings::{limits_anything, limits_money};
+use crate::settings::{cost_limit, limits_anything, limits_money};
 use crate::watch::RunWatch;
 
 /// The header that names a run.
@@ -110,10 +111,14 @@ impl Governor {
         self.sweep_idle();
         let CallRequest { endpoint, host, query, mut headers, body, run } = request;
         if let Some(name) = &run {
-            self.0.watch.add_name(&name.name, &name.around);
+            self.open_run(name);
             let value = HeaderValue::from_str(&name.name);
             headers.insert(RUN, value.map_err(|_| "a run's name is not visible ASCII")?);
         }
+        let around = run.iter().flat_map(|name| &name.around).filter_map(|around| {
+            Some(BudgetAround { run: Arc::clone(&around.name), limit: around.cost_limit? })
+        });
+        let around = around.collect();
         let path = match query {
             Some(query) => format!("{}?{query}", endpoint.path()),
             None => endpoint.path().to_owned(),
@@ -124,6 +129,7 @@ impl Governor {
             transport: Arc::new(LinkTransport(Arc::clone(&link))),
             target: self.make_target(settings, host, endpoint.api(), &path)?,
             parts: make_parts(headers, &path)?,
+            around,
             held: None,
             active: Arc::new(ActiveRequest::new(endpoint.api(), body)),
         };
@@ -168,6 +174,12 @@ impl Governor {
         limits_money(settings)
     }
 
+    /// Returns the limit of money of a run under settings.
+    #[must_use]
+    pub fn cost_limit(settings: &GovernSettings) -> Option<NanoUsd> {
+        cost_limit(settings)
+    }
+
     /// Returns the lines of events since the last time, each a JSON object
     /// (`docs/reference/events.md`).
     #[must_use]
@@ -191,7 +203,8 @@ impl Governor {
 
     /// Begins to note what belongs to a named run.
     pub fn open_run(&self, name: &RunName) {
-        self.0.watch.add_name(&name.name, &name.around);
+        let around: Vec<_> = name.around.iter().map(|run| Arc::clone(&run.name)).collect();
+        self.0.watch.add_name(&name.name, &around);
     }
 
     /// Returns what is known of a named run; `None` if it was forgotten.

@@ -10,8 +10,17 @@ use softland_session::core::{NanoUsd, Outcome};
 pub struct RunName {
     /// The name, which no other run of the process has.
     pub name: Arc<str>,
-    /// The names of the runs around it, the innermost first.
-    pub around: Vec<Arc<str>>,
+    /// The runs around it, the innermost first.
+    pub around: Vec<RunAround>,
+}
+
+/// A run around another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunAround {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its limit of money, if it has one.
+    pub cost_limit: Option<NanoUsd>,
 }
 
 /// A named run, as far as it is known. A program may have had several conversations in it.

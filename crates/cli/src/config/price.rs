@@ -39,22 +39,18 @@ impl ConfigReader<'_> {
         let read = self.read_per_million(at, table, "cache_read", false);
         let write = self.read_per_million(at, table, "cache_write", false);
         let (Some(model), Some(input), Some(output)) = (model, input, output) else { return };
-        // Missing prices are filled in so that they are never too low (docs/models.md).
-        let cache_write_5m = write.unwrap_or_else(|| input.saturating_add(input.div_ceil(4)));
-        let cache_write_1h = write.unwrap_or(0).max(input.saturating_mul(2));
-        let cache_read = read.unwrap_or(input);
-        let price = Price { input, output, cache_read, cache_write_5m, cache_write_1h };
+        let price = Price::from_rates(input, output, read, write);
         self.config.prices.push((model.trim().to_owned(), price));
     }
 
-    /// Reads dollars per million tokens and returns pico-dollars per token, rounded up.
+    /// Reads dollars per million tokens.
     fn read_per_million(
         &mut self,
         at: usize,
         table: &DeTable<'_>,
         key: &str,
         required: bool,
-    ) -> Option<u64> {
+    ) -> Option<NanoUsd> {
         const ALLOWED: &str = "an amount of dollars per million tokens such as 3 or 0.25";
         let place = format!("price.{key}");
         let Some(value) = table.get(key) else {
@@ -73,6 +69,6 @@ impl ConfigReader<'_> {
             let message = format!("must be {ALLOWED}, got {plain}");
             self.note_problem(value.span().start, &place, &message);
         }
-        nano.map(|nano| nano.0.div_ceil(1000))
+        nano
     }
 }

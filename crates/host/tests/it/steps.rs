@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
+use softland_host::core::NanoUsd;
 use softland_host::core::policy::PolicyValue;
 use softland_host::{
-    Call, CallRequest, Endpoint, Governor, GovernorOptions, RunName, Step, find_endpoint,
-    make_settings,
+    Call, CallRequest, Endpoint, Governor, GovernorOptions, PolicySource, RunAround, RunName, Step,
+    find_endpoint, make_settings,
 };
 use softland_sim::{Body, Config, Request, Scenario, Sim};
 
@@ -34,7 +35,8 @@ struct Answer {
 impl Program {
     fn new(scenario: &str, keys: &[(&str, i128)]) -> Self {
         let keys = keys.iter().map(|(key, value)| ((*key).to_owned(), PolicyValue::Int(*value)));
-        let settings = make_settings(None, &keys.collect(), false).unwrap();
+        let source = PolicySource { keys: keys.collect(), ..PolicySource::default() };
+        let settings = make_settings(&source).unwrap();
         Self {
             governor: Governor::open(GovernorOptions { events: true, ledger: None }).unwrap(),
             settings: Arc::new(settings),
@@ -45,13 +47,17 @@ impl Program {
 
     fn begin(&self, body: &Value, run: Option<&str>) -> Call {
         let named = |name: &str| RunName { name: name.into(), around: Vec::new() };
+        self.begin_named(body, run.map(named))
+    }
+
+    fn begin_named(&self, body: &Value, run: Option<RunName>) -> Call {
         let request = CallRequest {
             endpoint: find_endpoint("/v1/messages").unwrap(),
             host: "api.anthropic.com".into(),
             query: None,
             headers: HeaderMap::new(),
             body: Bytes::from(body.to_string()),
-            run: run.map(named),
+            run,
         };
         assert_eq!(request.endpoint.path(), "/v1/messages");
         self.governor.begin_call(&self.settings, request).unwrap()
@@ -240,4 +246,27 @@ fn what_is_not_metered_is_refused_under_a_limit_of_money() {
     assert!(refuse(&Program::new("reader", &[]), "/v1/batches").is_none());
     assert!(Governor::limits_money(&limited.settings));
     assert_eq!(find_endpoint("/v1/batches"), None::<Endpoint>);
+}
+
+#[test]
+fn a_run_within_a_run_spends_its_money_too() {
+    let mut program = Program::new("reader", &[]);
+    let around = |limit: u64| {
+        let around = RunAround { name: "outer".into(), cost_limit: Some(NanoUsd(limit)) };
+        RunName { name: "inner".into(), around: vec![around] }
+    };
+    let ask = |program: &mut Program, name: RunName| {
+        let call = program.begin_named(&question(false), Some(name));
+        program.carry_out(call, false, true)
+    };
+    program.governor.open_run(&RunName { name: "outer".into(), around: Vec::new() });
+    assert_eq!(ask(&mut program, around(1_000_000_000)).status, 200);
+    let (inner, outer) = ("inner", "outer");
+    let cost = |program: &Program, name| program.governor.report_run(name).unwrap().cost.unwrap();
+    assert!(cost(&program, inner) == cost(&program, outer) && cost(&program, inner).0 > 0);
+    // Nothing is left: softland answers, and nothing is sent.
+    let sent = program.sent.len();
+    let answer = ask(&mut program, around(1));
+    assert!(String::from_utf8_lossy(&answer.body).contains("[This answer is softland's"));
+    assert_eq!(program.sent.len(), sent);
 }

@@ -1,0 +1,74 @@
+"""Libraries whose requests softland sees and does not change: aiohttp and botocore.
+
+A request to a model is counted as not governed. Under a limit of money it is refused, since nobody
+would count what it costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+from urllib.parse import urlsplit
+
+from . import _native, _route
+
+# Paths of Bedrock's runtime that ask a model (docs.aws.amazon.com/bedrock/latest/APIReference).
+_BEDROCK = ("/invoke", "/invoke-with-response-stream", "/converse", "/converse-stream")
+# Ends of paths of the Gemini API that ask a model (ai.google.dev/api/generate-content).
+_GEMINI = (":generateContent", ":streamGenerateContent")
+
+
+def check(library: str, method: str, url: str) -> None:
+    """Counts a request to a model, or refuses it: then GovernorError is raised."""
+    policy = _route.choose_policy(None)
+    if policy is None or method != "POST":
+        return
+    parts = urlsplit(url)
+    host, path = (parts.hostname or "").lower(), parts.path
+    address = parts.netloc.rpartition("@")[2].lower()
+    named = _route.is_named(None, policy, host, address)
+    if _asks_model(host, path, named):
+        _route.count_ungoverned(policy, f"POST {path} to {host}: requests of {library} are not governed")
+
+
+def _asks_model(host: str, path: str, named: bool) -> bool:
+    if named or _native.is_provider_host(host):
+        return _native.find_endpoint(path) is not None
+    if host.startswith("bedrock-runtime") and host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        return path.endswith(_BEDROCK)
+    return host == "generativelanguage.googleapis.com" and path.endswith(_GEMINI)
+
+
+def hook_aiohttp(lib: Any) -> Callable[[], None]:
+    """Hooks the one method that all requests of aiohttp go through."""
+    session = lib.ClientSession
+    plain = session._request
+
+    async def send(self: Any, method: str, str_or_url: Any, **more: Any) -> Any:
+        check("aiohttp", method.upper(), str(str_or_url))
+        return await plain(self, method, str_or_url, **more)
+
+    session._request = send
+
+    def undo() -> None:
+        if session._request is send:
+            session._request = plain
+
+    return undo
+
+
+def hook_botocore(lib: Any) -> Callable[[], None]:
+    """Hooks what sends the requests of botocore, which are signed by then."""
+    session = lib.URLLib3Session
+    plain = session.send
+
+    def send(self: Any, request: Any) -> Any:
+        check("botocore", request.method.upper(), request.url)
+        return plain(self, request)
+
+    session.send = send
+
+    def undo() -> None:
+        if session.send is send:
+            session.send = plain
+
+    return undo
