@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use softland_govern::records::Record;
+use softland_govern::records::{Record, RequestRow};
 use softland_govern::{Meter, Watcher};
 use softland_ledger::{self as ledger, Ledger};
 
@@ -81,9 +81,9 @@ impl Notes {
                 }
             }
             Record::Request(row) => {
-                let Some(session) = &row.session else { return };
-                let Some(named) = self.named.get(session) else { return };
-                let names = [Arc::clone(session)].into_iter().chain(named.around.clone());
+                let Some(name) = self.find_name_of(row) else { return };
+                let around = self.named.get(&name).map(|named| named.around.clone());
+                let names = [name].into_iter().chain(around.unwrap_or_default());
                 for name in names {
                     let Some(named) = self.named.get_mut(&name) else { continue };
                     named.cost += row.cost.unwrap_or_default();
@@ -92,6 +92,17 @@ impl Notes {
             }
             Record::Sent(_) | Record::Event(_) | Record::RunEnd(_) => {}
         }
+    }
+
+    /// Returns the name of a request's run. One that is only metered belongs to no run, but to the
+    /// session of that name.
+    fn find_name_of(&self, row: &RequestRow) -> Option<Arc<str>> {
+        let of_run = |run: &Arc<str>| {
+            let found = self.named.iter().find(|(_, named)| named.runs.contains(run));
+            found.map(|(name, _)| Arc::clone(name))
+        };
+        let session = row.session.as_ref().filter(|session| self.named.contains_key(*session));
+        row.run.as_ref().and_then(of_run).or_else(|| session.cloned())
     }
 
     fn add_line(&mut self, record: &ledger::Record) {

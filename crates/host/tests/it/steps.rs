@@ -1,6 +1,6 @@
 //! Requests step by step, against the simulator as a function.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::sync::Arc;
 
