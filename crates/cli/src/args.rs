@@ -26,7 +26,7 @@ pub(crate) use audit::{AuditArgs, GroupedBy, ReportFormat};
 pub(crate) use first_steps::{InitArgs, PagesArgs};
 pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
-pub(crate) use ledger::{Deletion, LedgerArgs, RunsArgs, ShowArgs};
+pub(crate) use ledger::{Deletion, LedgerArgs, RunNames, RunsArgs, ShowArgs};
 pub(crate) use mcp::McpArgs;
 #[cfg(feature = "notebook")]
 pub(crate) use notebook::NotebookArgs;

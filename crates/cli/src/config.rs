@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 mod entry;
 mod gateway;
+mod key;
 mod policy;
 mod price;
 mod resolve;
@@ -33,7 +34,7 @@ pub(crate) use upstream::{SilenceLimit, UpstreamConfig};
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The top-level keys of a config (`docs/reference/config.md`); a run uses the first three only.
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "policy",
     "price",
     "upstream",
@@ -41,6 +42,7 @@ const TABLES: [&str; 14] = [
     "allowed_hosts",
     "admin",
     "clients",
+    "key",
     "route",
     "shape",
     "ledger",
@@ -144,7 +146,9 @@ impl Config {
     pub(crate) fn key_variables(&self) -> impl Iterator<Item = &str> {
         let upstreams = self.upstreams.values().filter_map(|upstream| upstream.key.as_ref());
         let gateway = [&self.gateway.admin_token, &self.gateway.client_tokens];
-        upstreams.chain(gateway.into_iter().flatten()).map(|variable| variable.name.as_str())
+        let keys = self.gateway.keys.iter().filter_map(|key| key.token_variable());
+        let variables = upstreams.chain(gateway.into_iter().flatten()).chain(keys);
+        variables.map(|variable| variable.name.as_str())
     }
 
     /// Returns the names of the upstreams, sorted, including the two that always exist.

@@ -26,7 +26,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         listen: args.listen,
         allowed_hosts: Vec::new(),
         admin: Admin::default(),
-        client_tokens: None,
+        keys: Vec::new(),
         upstreams: BTreeMap::new(),
         prices: Prices::default(),
         policies: BTreeMap::new(),

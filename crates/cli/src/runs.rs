@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use softland_agent::core::Millis;
 use softland_ledger::{DeleteTarget, Query, UnassignedTotals, delete_runs};
 
-use crate::args::{Deletion, RunsArgs};
+use crate::args::{Deletion, RunNames, RunsArgs};
 use crate::failure::{Failure, status};
 use crate::render::{OutputLoss, Writer, format_count};
 use crate::run::state;
@@ -26,7 +26,10 @@ pub(crate) use table::{describe_end, format_cost, format_dollars, format_tokens}
 pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let since = args.since.map(time_ago);
     // Kept runs belong to no ledger and to no session.
-    let named = args.of.ledger.is_some() || args.of.config.is_some() || args.session.is_some();
+    let named = args.of.ledger.is_some()
+        || args.of.config.is_some()
+        || args.session.is_some()
+        || args.named != RunNames::default();
     let kept = match named || args.delete.is_some() {
         true => Vec::new(),
         false => kept::newest_runs(since, args.limit, writer),
@@ -43,11 +46,16 @@ pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCo
         return run_deletion(ledgers, deletion, writer);
     }
     let (session, limit) = (args.session.clone(), args.limit);
-    let query = Query { session, since, limit, ..Query::default() };
+    let RunNames { key, account, policy, agent, model, text } = args.named.clone();
+    let named = Query { key, account, policy, agent, model, text, ..Query::default() };
+    let query = Query { session, since, limit, ..named };
     let (mut listed, mut beside) = (Vec::new(), UnassignedTotals::default());
     for ledger in ledgers.open.iter() {
-        let loose = ledger.reader.sum_unassigned(&query).map_err(read_failure)?;
-        beside = add_totals(beside, loose);
+        // A request that belongs to no run has no policy, no agent and no text.
+        if query.policy.is_none() && query.agent.is_none() && query.text.is_none() {
+            let loose = ledger.reader.sum_unassigned(&query).map_err(read_failure)?;
+            beside = add_totals(beside, loose);
+        }
         let runs = ledger.reader.list_runs(&query).map_err(read_failure)?;
         listed.extend(runs.into_iter().map(ListedRun::from));
     }

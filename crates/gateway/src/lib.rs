@@ -6,6 +6,8 @@
 //! passed in.
 
 mod audit;
+mod key_spend;
+mod keys;
 mod metrics;
 mod page_files;
 mod pages;
@@ -21,6 +23,7 @@ mod token;
 mod watch;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};
+pub use keys::{KeyEntry, TokenDigest};
 pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
 pub use pages::add_history;
 pub use recap::{Recap, RecapRun};
@@ -29,7 +32,9 @@ pub use serve::server::{Gateway, Handle};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Settings, Upstream, UpstreamProblem,
 };
-pub use softland_govern::{self as govern, Prices, Protocol, Route, Shaping, SharedState};
+pub use softland_govern::{
+    self as govern, ClientKey, Prices, Protocol, Route, Shaping, SharedState,
+};
 pub use softland_ledger::Clock;
 pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};
 pub use state::{ReloadProblem, StartError};

@@ -13,10 +13,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use softland_govern::Meter;
 use softland_govern::runs::ObservedEnd;
+use softland_govern::{ClientKey, Meter};
 use softland_session::core::{LossCause, NanoUsd, Outcome};
 
+use crate::key_spend::KeySpend;
 use crate::recap::Recap;
 
 /// The label of requests for the pages.
@@ -46,6 +47,7 @@ pub(crate) struct Metrics {
     cache_lost: Family<CauseLabels, Counter>,
     cache_lost_usd: Family<CauseLabels, Counter<f64, AtomicU64>>,
     spend: Counter<f64, AtomicU64>,
+    key_spend: KeySpend,
     events: Family<EventLabels, Counter>,
     ledger_waiting: Gauge,
     tally: Tally,
@@ -185,6 +187,7 @@ impl Metrics {
             cache_lost: Family::default(),
             cache_lost_usd: Family::default(),
             spend: Counter::default(),
+            key_spend: KeySpend::default(),
             events: Family::default(),
             ledger_waiting: Gauge::default(),
             tally: Tally::default(),
@@ -229,6 +232,8 @@ impl Metrics {
             self.cache_lost_usd.clone(),
         );
         registry.register("spend_usd", "What requests cost, in dollars", self.spend.clone());
+        let help = "What the requests of a key cost, in dollars";
+        registry.register("key_spend_usd", help, self.key_spend.family.clone());
         registry.register(
             "events",
             "Things an operator should know: refused clients, lost records",
@@ -435,6 +440,10 @@ impl Meter for Metrics {
 
     fn add_spend(&self, amount: NanoUsd) {
         self.add_spend(amount);
+    }
+
+    fn add_key_spend(&self, key: &ClientKey, amount: NanoUsd) {
+        self.key_spend.add_spend(key, amount);
     }
 
     fn count_event(&self, event: &'static str) {

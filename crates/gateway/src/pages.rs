@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 use softland_pages::AllowedStyles;
 
+use self::list::RunFilter;
 use self::query::PageQuery;
 pub use self::start::add_history;
 use crate::page_files;
@@ -108,13 +109,12 @@ async fn answer_read(
     }
     let asked = match names {
         ["totals"] => PageQuery::from_parts(parts, &["days", "offset"])?,
-        ["runs"] => PageQuery::from_parts(parts, &["search", "state"])?,
+        ["runs"] => PageQuery::from_parts(parts, &list::FILTERS)?,
         _ => PageQuery::from_parts(parts, &[])?,
     };
     match names {
         ["runs"] => {
-            let wanted = |name| asked.find_text(name).filter(|text| !text.is_empty());
-            let runs = list::list_runs(gate, wanted("search"), wanted("state")).await;
+            let runs = list::list_runs(gate, &RunFilter::from_query(&asked)?).await;
             runs.map(|runs| json_response(&runs)).map_err(|error| state_away(&error))
         }
         ["runs", run] => match list::find_run(gate, run).await {

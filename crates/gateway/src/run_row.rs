@@ -24,6 +24,10 @@ pub(crate) struct RunRow {
     model: Arc<str>,
     policy: String,
     client: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<Arc<str>>,
     started: String,
     last: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,6 +73,8 @@ impl RunRow {
             model: info.model.clone(),
             policy: info.policy.clone(),
             client: info.client.clone(),
+            key: info.key.clone(),
+            account: info.account.clone(),
             started: softland_ledger::format_timestamp(info.started),
             last: softland_ledger::format_timestamp(shown.last),
             ended: end.map(|end| softland_ledger::format_timestamp(end.at)),

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::keys::{KeyEntry, TokenDigest};
+
 /// A credential. `Debug` and `Display` do not show it; it is compared and cloned like text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -18,6 +20,18 @@ impl Secret {
     /// Returns the credential itself, for the one place that writes it into a header.
     pub(crate) fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the digest of the credential, for a key of the gateway's own.
+    #[must_use]
+    pub fn to_digest(&self) -> TokenDigest {
+        TokenDigest::from_token(self.0.as_bytes())
+    }
+
+    /// Returns the key whose token this is, without an account.
+    #[must_use]
+    pub fn to_key(&self) -> KeyEntry {
+        KeyEntry::from_token(&self.0)
     }
 
     /// Returns `text` with every occurrence of the credential replaced.

@@ -12,6 +12,7 @@ use softland_govern::{GovernSettings, Prices, Route, Shaping, SharedState};
 use softland_session::core::policy::Policy;
 
 use crate::audit::Audit;
+use crate::keys::KeyEntry;
 use crate::secret::Secret;
 
 /// All settings of a gateway.
@@ -23,9 +24,9 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Access to the gateway's own pages and metrics.
     pub admin: Admin,
-    /// The tokens of which a client must show one (as `x-api-key` or bearer token) if the gateway
-    /// holds a provider's key; `None`: the client's own credentials pass through.
-    pub client_tokens: Option<Vec<Secret>>,
+    /// The keys of which a client must show one, as `x-api-key`, bearer token or `x-softland-key`.
+    /// Without any, clients are not told apart.
+    pub keys: Vec<KeyEntry>,
     /// Providers by name: `anthropic` serves `/v1/messages`, `openai` the two others,
     /// `/to/NAME/…` reaches any.
     pub upstreams: BTreeMap<String, Upstream>,

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use softland_gateway::{BaseUrl, Gateway, ReloadProblem, Secret, StartError};
+use softland_gateway::{BaseUrl, Gateway, KeyEntry, ReloadProblem, Secret, StartError};
 use support::{Provider, Running, response, settings};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
@@ -159,7 +159,7 @@ async fn one_line_tells_of_a_request_and_nothing_of_its_secrets() {
     settings.upstreams.get_mut("anthropic").expect("there").key = Some(Secret::new("sk-own"));
     let dead = BaseUrl::parse("http://127.0.0.1:9").expect("a URL");
     settings.upstreams.get_mut("openai").expect("there").base_url = dead;
-    settings.client_tokens = Some(vec![Secret::new("sk-token")]);
+    settings.keys = vec![KeyEntry::from_token("sk-token")];
     let gateway = Running::with(settings).await;
     let secrets = ["x-api-key: sk-token", "authorization: Bearer sk-client", "cookie: sk-cookie"];
     let line = "POST /v1/messages?key=sk-query&once=operations";

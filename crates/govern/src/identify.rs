@@ -7,6 +7,8 @@ use std::sync::Arc;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
+use crate::key::ClientKey;
+
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,8 @@ pub(crate) struct Identity {
     pub(crate) run: Option<Arc<str>>,
     /// `x-softland-policy`
     pub(crate) policy: Option<Arc<str>>,
+    /// The name of the key that asks.
+    pub(crate) key: Option<Arc<str>>,
 }
 
 /// A session's name, and the party that gave it.
@@ -133,6 +137,12 @@ impl Identity {
             identity.session = Some(SessionName::Given(given));
         }
         identity
+    }
+
+    /// Sets the key that asks. The same names of another key are other names.
+    pub(crate) fn with_key(mut self, key: Option<&ClientKey>) -> Self {
+        self.key = key.map(|key| Arc::clone(&key.name));
+        self
     }
 
     /// Adds the provider's conversation, which is the session if nothing else names one.

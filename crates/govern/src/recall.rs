@@ -23,6 +23,8 @@ const RECENT_MS: u64 = 30 * 60 * 1000;
 pub struct RecallQuery {
     /// The request's history.
     pub here: Digest,
+    /// The request's history, apart from the same history of other keys.
+    pub question: Digest,
     /// The time, in milliseconds since 1970.
     pub now: u64,
     /// The model that it asks.
@@ -292,7 +294,7 @@ impl RecallSearch<'_> {
         if self.query.is_named || !self.query.turns.is_empty() {
             return Ok(None);
         }
-        match self.store.take_unanswered(self.query.here).await? {
+        match self.store.take_unanswered(self.query.question).await? {
             Some(scope) => Ok(Some(self.load(scope, FoundBy::Again).await?)),
             None => Ok(None),
         }

@@ -43,6 +43,10 @@ pub struct RunStart {
     pub policy: String,
     /// The client, as its `user-agent` names it.
     pub client: Option<String>,
+    /// The name of the key that asks.
+    pub key: Option<Arc<str>>,
+    /// The account that pays.
+    pub account: Option<Arc<str>>,
     /// True if the run is only observed.
     pub observed: bool,
 }
@@ -58,6 +62,10 @@ pub struct RequestRow {
     pub run: Option<Arc<str>>,
     /// The session, which shares money.
     pub session: Option<Arc<str>>,
+    /// The name of the key that asks.
+    pub key: Option<Arc<str>>,
+    /// The account that pays.
+    pub account: Option<Arc<str>>,
     /// The turn of the run, counted from 1.
     pub turn: u64,
     /// The upstream's name.

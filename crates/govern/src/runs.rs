@@ -104,6 +104,12 @@ pub struct RunInfo {
     pub policy: String,
     /// The client, as its `user-agent` names it.
     pub client: Option<String>,
+    /// The name of the key that asks.
+    #[serde(default)]
+    pub key: Option<Arc<str>>,
+    /// The account that pays.
+    #[serde(default)]
+    pub account: Option<Arc<str>>,
     /// True if the run is only observed.
     pub observed: bool,
     /// The limit on tool calls.

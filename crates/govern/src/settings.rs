@@ -10,6 +10,8 @@ use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::wire::tags::Shape;
 
+use crate::key::ClientKey;
+
 /// The settings of governing.
 #[derive(Clone, Debug, Default)]
 pub struct GovernSettings {
@@ -35,21 +37,25 @@ pub struct GovernSettings {
 
 impl GovernSettings {
     /// Returns the policy that is selected for a request, whatever its route: by `--policy`, or
-    /// else by the request's header, if the operator allows that.
+    /// else by the request's header, if the operator allows that, or else by its key.
     ///
     /// # Errors
     /// Returns the names that may be selected, if the header names another one.
     pub fn selected_policy<'a>(
         &'a self,
         header: Option<&'a str>,
+        key: Option<&'a ClientKey>,
     ) -> Result<Option<&'a str>, NotSelectable> {
-        let (Some(name), None) = (header, &self.forced_policy) else {
+        if self.forced_policy.is_some() {
             return Ok(self.forced_policy.as_deref());
-        };
-        if self.header_policies.iter().any(|allowed| allowed == name) {
+        }
+        let Some(name) = header else { return Ok(key.and_then(|key| key.policy.as_deref())) };
+        let own = key.and_then(|key| key.policies.as_ref());
+        let allowed = own.unwrap_or(&self.header_policies);
+        if allowed.iter().any(|allowed| allowed == name) {
             return Ok(Some(name));
         }
-        Err(NotSelectable { allowed: self.header_policies.clone() })
+        Err(NotSelectable { allowed: allowed.clone() })
     }
 
     /// Returns the policy of that name: the configuration's, or else the built-in one.

@@ -119,7 +119,7 @@ async fn check_names(shared: &dyn SharedState) {
 async fn check_unanswered_questions(shared: &dyn SharedState) {
     let here = digest("here");
     close(shared, "s", StoreChanges { untaken: Some(here), ..StoreChanges::default() }).await;
-    let query = RecallQuery { here, ..RecallQuery::default() };
+    let query = RecallQuery { here, question: here, ..RecallQuery::default() };
     assert_eq!(find(shared, query.clone()).await.map(|found| found.by), Some(FoundBy::Again));
     assert_eq!(find(shared, query).await, None, "it is found once");
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use http::uri::PathAndQuery;
 
+use crate::key::ClientKey;
 use crate::request_id::RequestId;
 use crate::settings::{GovernSettings, Protocol};
 
@@ -25,6 +26,8 @@ pub struct Target {
     pub direct: bool,
     /// The settings of this request, until it ends.
     pub settings: Arc<GovernSettings>,
+    /// The key that asks; `None` if the host has no keys.
+    pub key: Option<Arc<ClientKey>>,
     /// The host's name for the request.
     pub id: RequestId,
     /// The time at which the request's head was complete.

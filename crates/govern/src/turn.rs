@@ -60,7 +60,10 @@ async fn make_response(asked: Arc<ClientRequest>) -> Response<Body> {
         Err(error) => return pass_unread(&asked, &error).await,
     };
     let turn = history::wait_turn(&asked, &request).await;
-    let joined = history::join_history(&asked, &request).await;
+    let joined = match history::join_history(&asked, &request).await {
+        Ok(joined) => joined,
+        Err(refused) => return *refused,
+    };
     let (whole, chain) = joined.map_or((body.clone(), None), |(whole, chain)| (whole, Some(chain)));
     // A request joined from valid parts is valid.
     let request = match &chain {

@@ -8,6 +8,7 @@ use softland_session::core::policy::Policy;
 
 use crate::body::Body;
 use crate::errors::Refusal;
+use crate::key::ClientKey;
 use crate::settings::{GovernSettings, NotSelectable};
 use crate::target::Target;
 
@@ -25,7 +26,7 @@ pub fn check_unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal> 
     }
     let settings = &*target.settings;
     let named = parts.headers.get(POLICY).and_then(|value| value.to_str().ok());
-    let limited = cost_limit_applies(settings, named)
+    let limited = cost_limit_applies(settings, named, target.key.as_deref())
         .map_err(|error| Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()))?;
     if limited && !settings.allow_unmetered {
         return Err(unmetered_refusal(target, ""));
@@ -77,10 +78,11 @@ fn is_free(path: &str) -> bool {
 fn cost_limit_applies(
     settings: &GovernSettings,
     header: Option<&str>,
+    key: Option<&ClientKey>,
 ) -> Result<bool, NotSelectable> {
     let limits = |policy: &Policy| policy.limits_money() && !policy.is_observing();
     let limited = |name: &str| settings.find_policy(name).is_none_or(|policy| limits(&policy));
-    if let Some(name) = settings.selected_policy(header)? {
+    if let Some(name) = settings.selected_policy(header, key)? {
         return Ok(limited(name));
     }
     let mut routes = settings.routes.iter().filter_map(|route| route.policy.as_deref());

@@ -9,6 +9,7 @@ use softland_session::Event;
 use softland_session::core::{LossCause, NanoUsd, Outcome};
 use softland_session::wire::request::Request;
 
+use crate::key::ClientKey;
 use crate::records::Record;
 use crate::runs::ObservedEnd;
 
@@ -37,6 +38,8 @@ pub trait Meter: fmt::Debug + Send + Sync {
     fn count_limit_hit(&self, _limit: &str, _outcome: &'static str) {}
     /// Adds money that was spent.
     fn add_spend(&self, _amount: NanoUsd) {}
+    /// Adds money that a key has spent.
+    fn add_key_spend(&self, _key: &ClientKey, _amount: NanoUsd) {}
     /// Counts an event that an operator should know about: a word of a closed list.
     fn count_event(&self, _event: &'static str) {}
     /// Counts a run that has ended.

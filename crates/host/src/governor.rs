@@ -238,7 +238,7 @@ impl Governor {
         };
         let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
         let (settings, id, began) = (Arc::clone(settings), self.0.ids.next(), Instant::now());
-        Ok(Target { upstream: host, protocol, path, direct: true, settings, id, began })
+        Ok(Target { upstream: host, protocol, path, direct: true, settings, key: None, id, began })
     }
 
     /// Ends the runs that nobody continues, now and then.

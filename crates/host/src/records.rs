@@ -1,7 +1,7 @@
 //! The records of governing, as the ledger keeps them.
 
 use softland_govern::records::{Record, RequestRow};
-use softland_ledger as ledger;
+use softland_ledger::{self as ledger, Payer};
 
 /// Converts a record.
 #[must_use]
@@ -17,6 +17,7 @@ pub fn ledger_record(record: Record<'_>) -> ledger::Record {
             model: start.model,
             policy: start.policy,
             client: start.client,
+            payer: Payer { key: start.key, account: start.account },
             observed: start.observed,
         }),
         Record::Sent(row) => ledger::Record::Sent(ledger_request(row)),
@@ -51,6 +52,7 @@ fn ledger_request(row: RequestRow) -> ledger::Request {
         id: row.id,
         run: row.run,
         session: row.session,
+        payer: Payer { key: row.key, account: row.account },
         turn: row.turn,
         upstream: row.upstream,
         path: row.path,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use divan::Bencher;
 use softland_core::NanoUsd;
-use softland_ledger::{Event, Ledger, Options, Record, Request};
+use softland_ledger::{Event, Ledger, Options, Payer, Record, Request};
 
 fn main() {
     divan::main();
@@ -20,6 +20,7 @@ fn request() -> Request {
         id: "req-01".to_owned(),
         run: Some("run-20261122T014400-5f3a9c".into()),
         session: Some("2f0f8a1e-6a57-4d0b-a9b0-0b9f6f3f6b52".into()),
+        payer: Payer::default(),
         turn: 3,
         upstream: "anthropic".into(),
         path: "/v1/messages".to_owned(),

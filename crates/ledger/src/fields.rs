@@ -34,6 +34,16 @@ pub fn format_timestamp(at: u64) -> String {
     format!("{at:.3}")
 }
 
+/// Parses a time in milliseconds since 1970: RFC 3339, or a day, which is its beginning in UTC.
+#[must_use]
+pub fn parse_timestamp(text: &str) -> Option<u64> {
+    let time = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+        let day = text.parse::<jiff::civil::Date>().ok()?;
+        Some(day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    });
+    u64::try_from(time?.as_millisecond()).ok()
+}
+
 /// The values before an event's own fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope<'a> {
@@ -160,6 +170,10 @@ pub(crate) fn start_fields(start: &RunStart) -> String {
         continues: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         client: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        account: Option<&'a str>,
     }
     to_json(&StartFields {
         agent: start.agent.as_deref(),
@@ -170,6 +184,8 @@ pub(crate) fn start_fields(start: &RunStart) -> String {
         mode: mode_name(start.observed),
         continues: start.continues.as_deref(),
         client: start.client.as_deref(),
+        key: start.payer.key.as_deref(),
+        account: start.payer.account.as_deref(),
     })
 }
 

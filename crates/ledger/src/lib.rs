@@ -23,11 +23,11 @@ mod registry;
 mod writer;
 
 pub use delete::{DeleteTarget, delete_runs};
-pub use fields::{Fields, format_timestamp};
+pub use fields::{Fields, format_timestamp, parse_timestamp};
 pub use ledger::{Clock, DrainError, Ledger};
 pub use options::{OpenError, OpenProblem, Options};
 pub use read::{
     Query, ReadError, Reader, RecordedSignal, Run, RunLookup, Step, StoredContent,
     UnassignedTotals, Usage,
 };
-pub use record::{Event, Record, Request, RunEnd, RunStart};
+pub use record::{Event, Payer, Record, Request, RunEnd, RunStart};

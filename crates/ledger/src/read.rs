@@ -34,14 +34,24 @@ pub struct Reader {
 pub struct Query {
     /// Only runs of this session.
     pub session: Option<String>,
+    /// Only runs of the key with this name.
+    pub key: Option<String>,
+    /// Only runs of this account and those below it.
+    pub account: Option<String>,
+    /// Only runs under the policy of this name.
+    pub policy: Option<String>,
+    /// Only runs of the agent with this name.
+    pub agent: Option<String>,
+    /// Only runs that began with this model.
+    pub model: Option<String>,
     /// Only runs that began at this time or later, in milliseconds since 1970.
     pub since: Option<u64>,
     /// Only runs that have not ended.
     pub open: bool,
     /// Only runs with this outcome, for example `landed`.
     pub outcome: Option<String>,
-    /// Only runs with this text in their id, session, agent, model, policy, client or client's
-    /// name, or in their outcome or its reason. The case of ASCII letters does not matter.
+    /// Only runs with this text in their id, session, agent, model, policy, key, account, client or
+    /// client's name, or in their outcome or its reason. The case of ASCII letters does not matter.
     pub text: Option<String>,
     /// The maximum number of runs.
     pub limit: Option<usize>,
@@ -68,6 +78,10 @@ pub struct Run {
     pub policy: Option<String>,
     /// The client.
     pub client: Option<String>,
+    /// The name of the key that asked.
+    pub key: Option<String>,
+    /// The account that pays.
+    pub account: Option<String>,
     /// The time of its first record, in milliseconds since 1970.
     pub started: u64,
     /// The time of its last record.
@@ -178,15 +192,22 @@ impl Reader {
             "SELECT {} FROM runs WHERE (?1 IS NULL OR session = ?1) AND started >= ?2 \
              AND (?3 = 0 OR ended IS NULL) AND (?5 IS NULL OR outcome = ?5) \
              AND (?6 IS NULL OR instr(lower(concat_ws(char(10), run, name, agent, model, client, \
-             policy, session, reason, outcome)), lower(?6)) > 0) ORDER BY started DESC, id DESC LIMIT ?4",
-            db::COLUMNS
+             policy, session, reason, outcome, key, account)), lower(?6)) > 0) \
+             AND (?7 IS NULL OR key = ?7) AND {} AND (?9 IS NULL OR policy = ?9) \
+             AND (?10 IS NULL OR agent = ?10) AND (?11 IS NULL OR model = ?11) \
+             ORDER BY started DESC, id DESC LIMIT ?4",
+            db::COLUMNS,
+            below_account("?8")
         );
         let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
         let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1));
         let read = || {
             let mut rows = self.connection.prepare_cached(&sql)?;
-            let Query { session, open, outcome, text, .. } = query;
-            let values = params![session, since, open, limit, outcome, text];
+            let Query { session, open, outcome, text, key, account, policy, agent, model, .. } =
+                query;
+            let values = params![
+                session, since, open, limit, outcome, text, key, account, policy, agent, model
+            ];
             rows.query_map(values, |row| db::read_run_row(row).map(Run::from_row))?
                 .collect::<Result<_, _>>()
         };
@@ -206,20 +227,26 @@ impl Reader {
         read().map_err(|error| self.read_error(error))
     }
 
-    /// Returns the totals of the requests that belong to no run. Of the query, only `session` and
-    /// `since` apply.
+    /// Returns the totals of the requests that belong to no run. Of the query, only `session`,
+    /// `since`, `key`, `account` and `model` apply.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub fn sum_unassigned(&self, query: &Query) -> Result<UnassignedTotals, ReadError> {
-        let sql = "SELECT count(*), coalesce(sum(input), 0), coalesce(sum(output), 0), \
-                   coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), \
-                   coalesce(sum(cost), 0), count(*) - count(cost) FROM requests \
-                   WHERE run_id = 0 AND (?1 IS NULL OR session = ?1) AND at >= ?2";
+        let sql = format!(
+            "SELECT count(*), coalesce(sum(input), 0), coalesce(sum(output), 0), \
+             coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), \
+             coalesce(sum(cost), 0), count(*) - count(cost) FROM requests \
+             WHERE run_id = 0 AND (?1 IS NULL OR session = ?1) AND at >= ?2 \
+             AND (?3 IS NULL OR key = ?3) AND {} AND (?5 IS NULL OR model = ?5)",
+            below_account("?4")
+        );
         let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
         let read = || {
-            let mut sums = self.connection.prepare_cached(sql)?;
-            sums.query_row(params![query.session, since], UnassignedTotals::from_row)
+            let mut sums = self.connection.prepare_cached(&sql)?;
+            let Query { session, key, account, model, .. } = query;
+            let values = params![session, since, key, account, model];
+            sums.query_row(values, UnassignedTotals::from_row)
         };
         read().map_err(|error| self.read_error(error))
     }
@@ -291,6 +318,14 @@ impl Reader {
     }
 }
 
+/// Returns the condition that an account is the one in a parameter, or below it.
+pub(crate) fn below_account(parameter: &str) -> String {
+    format!(
+        "({parameter} IS NULL OR account = {parameter} \
+         OR substr(account, 1, length({parameter}) + 1) = {parameter} || '/')"
+    )
+}
+
 impl Run {
     fn from_row(row: RunRow) -> Self {
         let RunRow { input, output, cache_read, cache_write, .. } = row;
@@ -306,6 +341,8 @@ impl Run {
             model: row.model.as_deref().map(str::to_owned),
             policy: row.policy,
             client: row.client,
+            key: row.payer.key.as_deref().map(str::to_owned),
+            account: row.payer.account.as_deref().map(str::to_owned),
             started: row.started,
             last: row.last,
             ended,
@@ -340,6 +377,10 @@ impl Run {
             model: Option<&'a str>,
             policy: Option<&'a str>,
             client: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            key: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            account: Option<&'a str>,
             started: String,
             last: String,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -367,6 +408,8 @@ impl Run {
             model: self.model.as_deref(),
             policy: self.policy.as_deref(),
             client: self.client.as_deref(),
+            key: self.key.as_deref(),
+            account: self.account.as_deref(),
             started: fields::format_timestamp(self.started),
             last: fields::format_timestamp(self.last),
             ended: self.ended.map(fields::format_timestamp),

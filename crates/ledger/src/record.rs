@@ -24,6 +24,15 @@ pub enum Record {
     RunEnd(RunEnd),
 }
 
+/// The key that asks and the account that pays, where a gateway has keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payer {
+    /// The name of the key.
+    pub key: Option<Arc<str>>,
+    /// The account, a path.
+    pub account: Option<Arc<str>>,
+}
+
 /// The beginning of a run.
 #[derive(Clone, Debug)]
 pub struct RunStart {
@@ -45,6 +54,8 @@ pub struct RunStart {
     pub policy: String,
     /// The client, as its `user-agent` names it.
     pub client: Option<String>,
+    /// The key that asks, and the account that pays.
+    pub payer: Payer,
     /// True if the run is only observed: its interventions were not applied.
     pub observed: bool,
 }
@@ -60,6 +71,8 @@ pub struct Request<T = String> {
     pub run: Option<Arc<str>>,
     /// The session, which shares money.
     pub session: Option<Arc<str>>,
+    /// The key that asks, and the account that pays.
+    pub payer: Payer,
     /// The turn of the run, counted from 1.
     pub turn: u64,
     /// The upstream's name.
@@ -151,6 +164,7 @@ impl<T> Request<T> {
             id: text(self.id),
             run: self.run,
             session: self.session,
+            payer: self.payer,
             turn: self.turn,
             upstream: self.upstream,
             path: text(self.path),
@@ -221,10 +235,11 @@ impl Record {
         let own = size_of::<Self>();
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let name = |name: &Option<Arc<str>>| name.as_ref().map_or(0, |name| name.len());
+        let payer = |payer: &Payer| name(&payer.key) + name(&payer.account);
         own + match self {
             Self::RunStart(r) => {
                 let named = r.run.len() + r.session.len() + r.model.len() + r.policy.len();
-                let given = name(&r.agent) + name(&r.name);
+                let given = name(&r.agent) + name(&r.name) + payer(&r.payer);
                 named + given + name(&r.continues) + text(&r.client)
             }
             Self::Request(r) | Self::Sent(r) => {
@@ -233,6 +248,7 @@ impl Record {
                 named
                     + content
                     + name(&r.run)
+                    + payer(&r.payer)
                     + name(&r.session)
                     + name(&r.model)
                     + text(&r.rung)

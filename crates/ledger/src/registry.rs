@@ -14,7 +14,7 @@ use softland_core::{NanoUsd, Outcome, Reason, RunEnding};
 
 use crate::batch::{PackedRecord, TextSpan};
 use crate::fields::{self, Envelope};
-use crate::record::{Event, Request, RunEnd, RunStart};
+use crate::record::{Event, Payer, Request, RunEnd, RunStart};
 
 /// The number of runs that are remembered between batches.
 const REMEMBERED: usize = 4096;
@@ -77,6 +77,7 @@ pub(crate) struct RunRow {
     pub(crate) model: Option<Arc<str>>,
     pub(crate) policy: Option<String>,
     pub(crate) client: Option<String>,
+    pub(crate) payer: Payer,
     pub(crate) started: u64,
     pub(crate) last: u64,
     /// True if its beginning was recorded.
@@ -411,6 +412,7 @@ impl RunRow {
         self.model = Some(start.model.clone());
         self.policy = Some(start.policy.clone());
         self.client = start.client.clone();
+        self.payer = start.payer.clone();
     }
 
     /// Adds the usage of a request. A late request does not change the sums that the end stated.
@@ -424,6 +426,9 @@ impl RunRow {
             self.whole = true;
             self.session = self.session.take().or_else(|| request.session.clone());
             self.model = self.model.take().or_else(|| request.model.clone());
+            if self.payer == Payer::default() {
+                self.payer = request.payer.clone();
+            }
         }
         self.input = self.input.saturating_add(request.input);
         self.output = self.output.saturating_add(request.output);

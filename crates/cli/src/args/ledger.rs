@@ -25,8 +25,22 @@ pub(crate) struct RunsArgs {
     /// The most runs that are listed; `None` for all.
     pub(crate) limit: Option<usize>,
     pub(crate) session: Option<String>,
+    /// The names that the runs must have.
+    pub(crate) named: RunNames,
     pub(crate) since: Option<Millis>,
     pub(crate) delete: Option<Deletion>,
+}
+
+/// The names by which runs are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunNames {
+    pub(crate) key: Option<String>,
+    /// The account, or one above it.
+    pub(crate) account: Option<String>,
+    pub(crate) policy: Option<String>,
+    pub(crate) agent: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) text: Option<String>,
 }
 
 /// The runs to delete.
@@ -86,6 +100,14 @@ pub(super) fn runs_command() -> Command {
                 .help(format!("The most runs that are listed; 0 lists all [default: {LIMIT}]")),
         )
         .arg(spec::text_flag("session", "ID").help("Only runs of this session"))
+        .arg(spec::text_flag("key", "NAME").help("Only runs of the key with this name"))
+        .arg(
+            spec::text_flag("account", "PATH").help("Only runs of this account and those below it"),
+        )
+        .arg(spec::text_flag("policy", "NAME").help("Only runs under the policy of this name"))
+        .arg(spec::text_flag("agent", "NAME").help("Only runs of this agent"))
+        .arg(spec::text_flag("model", "MODEL").help("Only runs that began with this model"))
+        .arg(spec::text_flag("text", "TEXT").help("Only runs with this text in one of their names"))
         .arg(
             spec::text_flag("since", "TIME")
                 .help("Only runs that began within this time, such as 1d"),
@@ -148,6 +170,14 @@ pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
         of: ledger_args(matches),
         limit: Some(limit).filter(|limit| *limit > 0),
         session: get_value(matches, "session"),
+        named: RunNames {
+            key: get_value(matches, "key"),
+            account: get_value(matches, "account"),
+            policy: get_value(matches, "policy"),
+            agent: get_value(matches, "agent"),
+            model: get_value(matches, "model"),
+            text: get_value(matches, "text"),
+        },
         since: parse_time(matches, "since")?,
         delete: parse_deletion(matches)?,
     })

@@ -177,7 +177,7 @@ pub(super) fn explain_misplaced_key(key: &str) -> Option<String> {
         "policy" | "upstream" | "shape" => {
             format!("unknown key here; `[{key}.NAME]` is a table of its own")
         }
-        "price" | "route" => format!("unknown key here; `[[{key}]]` is a table of its own"),
+        "price" | "route" | "key" => format!("unknown key here; `[[{key}]]` is a table of its own"),
         _ => format!("unknown key here; `[{key}]` is a table of its own"),
     })
 }

@@ -13,6 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::entry::Entry;
+use super::key::KeyConfig;
 use super::{ConfigReader, Variable};
 
 /// The gateway's part of a config. A key that the config lacks is `None` or empty.
@@ -26,6 +27,7 @@ pub(super) struct GatewayConfig {
     pub(super) admin_listen: Option<SocketAddr>,
     pub(super) admin_token: Option<Variable>,
     pub(super) client_tokens: Option<Variable>,
+    pub(super) keys: Vec<KeyConfig>,
     pub(super) routes: Vec<Route>,
     pub(super) shapes: BTreeMap<String, Shaping>,
     /// The names that routes and `header_policies` refer to; checked when the whole file has been
@@ -38,6 +40,13 @@ pub(super) struct GatewayConfig {
     pub(super) allow_unmetered: bool,
     /// The policies that `x-softland-policy` may select; `None` for each policy of the file.
     pub(super) header_policies: Option<Vec<String>>,
+}
+
+impl GatewayConfig {
+    /// Returns true if each client must show a key.
+    pub(super) fn has_keys(&self) -> bool {
+        self.client_tokens.is_some() || !self.keys.is_empty()
+    }
 }
 
 /// The value of `[ledger] url`.
@@ -66,7 +75,7 @@ struct NameReference {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReferenceKind {
+pub(super) enum ReferenceKind {
     Policy,
     /// A policy of the file itself.
     OwnPolicy,
@@ -103,10 +112,11 @@ impl ConfigReader<'_> {
                 self.config.gateway.allow_unmetered = self.read_bool(&entry).unwrap_or(false);
             }
             "header_policies" => {
-                self.config.gateway.header_policies = self.read_header_policies(&entry);
+                self.config.gateway.header_policies = self.read_policy_names(&entry);
             }
             "admin" => self.read_admin(value),
             "clients" => self.read_clients(value),
+            "key" => self.read_keys(value),
             "route" => self.read_routes(value),
             "shape" => self.read_shapes(value),
             "ledger" => self.read_ledger(value),
@@ -132,7 +142,7 @@ impl ConfigReader<'_> {
     }
 
     /// Reads the names of policies, each of which the file must define, before or after this key.
-    fn read_header_policies(&mut self, entry: &Entry<'_, '_>) -> Option<Vec<String>> {
+    pub(super) fn read_policy_names(&mut self, entry: &Entry<'_, '_>) -> Option<Vec<String>> {
         let names = entry.value.as_array().and_then(|names| {
             let names = names.iter().map(|name| name.get_ref().as_str().map(str::to_owned));
             names.collect::<Option<Vec<_>>>()
@@ -196,7 +206,12 @@ impl ConfigReader<'_> {
         route
     }
 
-    fn read_reference(&mut self, entry: &Entry<'_, '_>, of: ReferenceKind) -> Option<String> {
+    /// Reads a name, which the file must define, before or after this key.
+    pub(super) fn read_reference(
+        &mut self,
+        entry: &Entry<'_, '_>,
+        of: ReferenceKind,
+    ) -> Option<String> {
         let name = self.read_text(entry, NAME)?;
         let (at, place) = (entry.at, entry.place.clone());
         self.config.gateway.mentions.push(NameReference { at, place, of, name: name.clone() });

@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use softland_agent::core::policy::{Policy, PolicyValue};
 use softland_agent::http::provider::PROVIDERS;
-use softland_gateway::{Admin, BaseUrl, Limits, LogSettings, Prices, Secret, Settings, Upstream};
+use softland_gateway::{
+    Admin, BaseUrl, ClientKey, KeyEntry, Limits, LogSettings, Prices, Secret, Settings, Upstream,
+};
 
 use super::gateway::{LedgerSetting, RetentionSetting};
+use super::key::KeyToken;
 use super::{
     Config, SilenceLimit, UpstreamConfig, Variable, find_unlimitable_tools, unknown_policy_message,
 };
@@ -61,10 +64,10 @@ impl Config {
     ) -> Result<Settings, Vec<String>> {
         let mut reading = SettingsResolver { config: self, asked, env, problems: Vec::new() };
         let upstreams = reading.resolve_upstreams();
-        let (admin, client_tokens) = if asked.private {
+        let (admin, keys) = if asked.private {
             Default::default()
         } else {
-            (reading.resolve_admin(), reading.resolve_tokens())
+            (reading.resolve_admin(), reading.resolve_keys())
         };
         let forced_policy = reading.resolve_forced_policy();
         let mut problems = reading.problems;
@@ -81,7 +84,7 @@ impl Config {
             listen: self.resolve_listen(asked),
             allowed_hosts: gateway.allowed_hosts.clone(),
             admin,
-            client_tokens,
+            keys,
             upstreams,
             prices: Prices::new(self.prices.clone()),
             routes: gateway.routes.clone(),
@@ -175,7 +178,7 @@ impl Config {
     /// could spend the gateway's own keys.
     fn check_reachable(&self, asked: &Overrides) -> Option<String> {
         let listen = self.resolve_listen(asked);
-        if listen.ip().is_loopback() || self.gateway.client_tokens.is_some() {
+        if listen.ip().is_loopback() || self.gateway.has_keys() {
             return None;
         }
         let (_, key) = self
@@ -190,8 +193,8 @@ impl Config {
         };
         Some(format!(
             "{place}: {listen} can be reached from other machines, and anybody there could spend \
-             the key of {}; name the tokens that clients must show with [clients] tokens_env, or \
-             listen on 127.0.0.1",
+             the key of {}; name the tokens that clients must show with [[key]] or [clients] \
+             tokens_env, or listen on 127.0.0.1",
             key.place
         ))
     }
@@ -284,7 +287,48 @@ impl SettingsResolver<'_> {
         Admin { listen: self.config.gateway.admin_listen, token }
     }
 
-    /// Reads the tokens of which each client must present one.
+    /// Reads the keys of which each client must present one.
+    fn resolve_keys(&mut self) -> Vec<KeyEntry> {
+        let mut keys: Vec<KeyEntry> = Vec::new();
+        for key in &self.config.gateway.keys {
+            let digest = match &key.token {
+                Some(KeyToken::Digest(digest)) => Some(*digest),
+                Some(KeyToken::Variable(variable)) => {
+                    let token = self.resolve_secret(Some(variable));
+                    token.map(|token| token.to_digest())
+                }
+                None => None,
+            };
+            let Some(digest) = digest else { continue };
+            let policies = key.policies.clone();
+            let policies = policies.unwrap_or_else(|| key.policy.iter().cloned().collect());
+            let client = ClientKey {
+                name: key.name.as_str().into(),
+                account: key.account.as_deref().map(Into::into),
+                policy: key.policy.clone(),
+                policies: Some(policies),
+            };
+            self.add_key(&mut keys, &key.place, KeyEntry { digest, key: client });
+        }
+        let place = self.config.gateway.client_tokens.as_ref().map(|tokens| tokens.place.clone());
+        for token in self.resolve_tokens().unwrap_or_default() {
+            self.add_key(&mut keys, place.as_deref().unwrap_or_default(), token.to_key());
+        }
+        keys
+    }
+
+    /// Adds a key. Two keys with one token, or with one name, are a problem.
+    fn add_key(&mut self, keys: &mut Vec<KeyEntry>, place: &str, key: KeyEntry) {
+        let same = |known: &&KeyEntry| known.digest == key.digest || known.key.name == key.key.name;
+        if let Some(known) = keys.iter().find(same) {
+            let (own, other) = (&key.key.name, &known.key.name);
+            let what = if known.digest == key.digest { "token" } else { "name" };
+            self.problems.push(format!("{place}: the keys {other} and {own} have one {what}"));
+        } else {
+            keys.push(key);
+        }
+    }
+
     fn resolve_tokens(&mut self) -> Option<Vec<Secret>> {
         let variable = self.config.gateway.client_tokens.as_ref()?;
         let tokens = variable.read_value(self.env).and_then(|text| {

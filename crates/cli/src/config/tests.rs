@@ -1,6 +1,7 @@
 use super::*;
 
 mod gateway;
+mod keys;
 mod settings;
 
 fn problems(text: &str) -> Vec<String> {

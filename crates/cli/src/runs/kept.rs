@@ -131,6 +131,8 @@ fn listed_from_glance(glance: &JournalSummary, path: PathBuf) -> ListedRun {
         model: Some(start.model.clone()),
         policy: None,
         client: None,
+        key: None,
+        account: None,
         started,
         last,
         ended: report.map(|_| last),

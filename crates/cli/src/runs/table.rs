@@ -188,6 +188,8 @@ mod tests {
             model: Some("claude-opus-5-5".to_owned()),
             policy: None,
             client: None,
+            key: None,
+            account: None,
             started: 1_790_000_000_000,
             last: 1_790_000_300_000,
             ended: end.as_ref().map(|_| 1_790_000_300_000),

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::support::*;
 use serde_json::{Value, json};
 use softland_agent::core::{Because, NanoUsd, Outcome, Reason, RunEnding, Rung};
-use softland_ledger::{Event, Fields, Ledger, Options, Record, Request, RunEnd, RunStart};
+use softland_ledger::{Event, Fields, Ledger, Options, Payer, Record, Request, RunEnd, RunStart};
 
 const MINUTE: u64 = 60_000;
 
@@ -26,6 +26,7 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
         at,
         run: run.clone(),
         session: session.into(),
+        payer: Payer::default(),
         name: None,
         observed: false,
         agent: Some("reviewer".into()),
@@ -39,6 +40,7 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
         id: "req-1".to_owned(),
         run: Some(run.clone()),
         session: Some(session.into()),
+        payer: Payer::default(),
         turn: 2,
         upstream: "anthropic".into(),
         path: "/v1/messages".to_owned(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::server::Server;
 use crate::support::*;
-use softland_ledger::{Ledger, Options, Record, RunStart};
+use softland_ledger::{Ledger, Options, Payer, Record, RunStart};
 
 /// A wrong invocation: its arguments, its exit status, the words for the mistake, and those for the
 /// way out. `{here}` is the test's folder, and `{taken}` an address that is in use.
@@ -188,6 +188,7 @@ fn prepare(folder: &Path) {
             at,
             run: run.into(),
             session: "s".into(),
+            payer: Payer::default(),
             name: None,
             observed: false,
             agent: None,

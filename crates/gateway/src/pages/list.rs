@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use softland_govern::Refusal;
 use softland_govern::store::StoreError;
 use softland_ledger::{Query, Reader, Run, RunLookup};
 
+use super::query::PageQuery;
 use super::questions;
 use crate::run_row::RunRow;
 use crate::state::GatewayState;
@@ -18,16 +20,90 @@ const LISTED: usize = 1000;
 /// The number of runs in one list, from memory and the ledger.
 const MOST: usize = 10_000;
 
-/// Returns the open runs and the newest ended ones, what the ledger keeps, and whether there are
-/// more. With `search` it returns only the runs with that text in a name, with `state` only those
-/// with that outcome.
+/// The parameters of the list: the values of equally named members of a run, `account` also for
+/// those below it, `search` for a text in its names, `state` for its outcome or `open`, and `since`
+/// for the time of its beginning.
+pub(super) const FILTERS: [&str; 9] =
+    ["search", "state", "key", "account", "policy", "session", "agent", "model", "since"];
+
+/// The runs that a list is asked for.
+pub(super) struct RunFilter(Query);
+
+impl RunFilter {
+    /// Reads a filter. An empty value is none.
+    ///
+    /// # Errors
+    /// Returns a refusal for a time that cannot be read.
+    pub(super) fn from_query(asked: &PageQuery) -> Result<Self, Refusal> {
+        let wanted =
+            |name| asked.find_text(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let state = wanted("state");
+        Ok(Self(Query {
+            open: state.as_deref() == Some("open"),
+            outcome: state.filter(|state| *state != "open"),
+            text: wanted("search"),
+            key: wanted("key"),
+            account: wanted("account"),
+            policy: wanted("policy"),
+            session: wanted("session"),
+            agent: wanted("agent"),
+            model: wanted("model"),
+            since: asked.parse_time("since")?,
+            limit: Some(LISTED + 1),
+        }))
+    }
+
+    /// Returns true if a run in memory matches, by the rules of [`Query`].
+    fn matches_row(&self, row: &Value) -> bool {
+        let Query {
+            open, outcome, text, key, account, policy, session, agent, model, since, ..
+        } = &self.0;
+        let member = |name: &str| row.get(name).and_then(Value::as_str);
+        let equal = |name: &str, wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| member(name) == Some(wanted))
+        };
+        let is_below = |wanted: &String| {
+            let rest = member("account").and_then(|own| own.strip_prefix(wanted.as_str()));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let found = |search: &String| {
+            let search = search.to_ascii_lowercase();
+            let texts: Vec<&str> = SEARCHED.into_iter().filter_map(member).collect();
+            texts.join("\n").to_ascii_lowercase().contains(&search)
+        };
+        // Times of this form are in the order of their texts.
+        let since = since.map(softland_ledger::format_timestamp);
+        let in_time = since.is_none_or(|since| member("started").is_some_and(|at| *at >= *since));
+        let names = [
+            ("key", key),
+            ("policy", policy),
+            ("session", session),
+            ("agent", agent),
+            ("model", model),
+            ("outcome", outcome),
+        ];
+        names.into_iter().all(|(name, wanted)| equal(name, wanted))
+            && (!open || member("outcome").is_none())
+            && in_time
+            && account.as_ref().is_none_or(is_below)
+            && text.as_ref().is_none_or(found)
+    }
+}
+
+/// The members of a run in which a text is looked for.
+const SEARCHED: [&str; 11] = [
+    "run", "name", "agent", "model", "client", "policy", "session", "reason", "outcome", "key",
+    "account",
+];
+
+/// Returns the open runs and the newest ended ones that a filter lets through, what the ledger
+/// keeps, and whether there are more.
 ///
 /// # Errors
 /// Returns an error if the shared state cannot be reached.
 pub(super) async fn list_runs(
     gate: &Arc<GatewayState>,
-    search: Option<&str>,
-    state: Option<&str>,
+    filter: &RunFilter,
 ) -> Result<Value, StoreError> {
     let settings = gate.live_config();
     let settings = &settings.settings;
@@ -44,18 +120,12 @@ pub(super) async fn list_runs(
     for row in live.runs.into_iter().rev() {
         if known.insert(Arc::clone(&row.run)) {
             let row = serde_json::to_value(RunRow::from_snapshot(&row)).ok();
-            runs.extend(row.filter(|row| matches_query(row, search, state)));
+            runs.extend(row.filter(|row| filter.matches_row(row)));
         }
     }
     let mut more = false;
     if let Some(path) = settings.ledger.clone() {
-        let query = Query {
-            limit: Some(LISTED + 1),
-            open: state == Some("open"),
-            outcome: state.filter(|state| *state != "open").map(str::to_owned),
-            text: search.map(str::to_owned),
-            ..Query::default()
-        };
+        let query = filter.0.clone();
         match tokio::task::spawn_blocking(move || read_runs(&path, &query)).await {
             Ok(Ok(kept)) => {
                 more = kept.len() > LISTED;
@@ -73,24 +143,6 @@ pub(super) async fn list_runs(
     runs.truncate(MOST);
     let runs = with_questions(gate, runs).await;
     Ok(json!({"v": 1, "ledger": ledger, "at": at, "runs": runs, "more": more}))
-}
-
-/// Returns true if a run in memory matches, by the rules of [`Query`].
-fn matches_query(row: &Value, search: Option<&str>, state: Option<&str>) -> bool {
-    let text = |name: &str| row.get(name).and_then(Value::as_str);
-    let in_state = match state {
-        None => true,
-        Some("open") => text("outcome").is_none(),
-        Some(outcome) => text("outcome") == Some(outcome),
-    };
-    let found = |search: &str| {
-        let search = search.to_ascii_lowercase();
-        let searched =
-            ["run", "name", "agent", "model", "client", "policy", "session", "reason", "outcome"];
-        let texts: Vec<&str> = searched.into_iter().filter_map(text).collect();
-        texts.join("\n").to_ascii_lowercase().contains(&search)
-    };
-    in_state && search.is_none_or(found)
 }
 
 /// Returns one run, from memory or the ledger.

@@ -42,6 +42,24 @@ impl PageQuery {
         self.0.iter().find(|(had, _)| had == name).map(|(_, value)| value.as_str())
     }
 
+    /// Returns a time in milliseconds since 1970, if the parameter is present: `2026-11-22` (its
+    /// beginning in UTC), `2026-11-22T01:44:00Z`, or a number of milliseconds.
+    ///
+    /// # Errors
+    /// Returns a refusal for any other text.
+    pub(super) fn parse_time(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        let Some(text) = self.find_text(name).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let time = text.parse().ok().or_else(|| softland_ledger::parse_timestamp(text));
+        time.map(Some).ok_or_else(|| {
+            bad_parameter(&format!(
+                "{name} must be a day such as 2026-11-22, a time such as 2026-11-22T01:44:00Z, or \
+                 milliseconds since 1970"
+            ))
+        })
+    }
+
     /// Returns a whole number, or `otherwise` if the parameter is absent.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Access control: `Host`, `Origin`, client tokens, and the form of identity headers.
+//! Access control: `Host`, `Origin`, keys of clients, and the form of identity headers.
 //!
 //! Loopback is not authentication: any web page can send requests to it, under its own name or
 //! under a name that it points there. So names are checked, not only addresses. A page cannot make
@@ -6,14 +6,16 @@
 //! name.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST, ORIGIN, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use softland_govern::headers::is_forwarded;
-use softland_govern::{Protocol, Refusal};
+use softland_govern::{ClientKey, Protocol, Refusal};
 
+use crate::keys::KeyRing;
 use crate::secret::Secret;
 use crate::settings::Settings;
 
@@ -28,6 +30,9 @@ const IDENTITY: [HeaderName; 3] = [
 ];
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// The header that carries a key of the gateway beside a provider's credentials.
+const X_SOFTLAND_KEY: HeaderName = HeaderName::from_static("x-softland-key");
 
 /// The listener that accepted a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +52,7 @@ pub(crate) struct Guard {
     admin_token: Option<Secret>,
     /// Further host names; a name without a port holds for every port.
     allowed: Vec<(String, Option<u16>)>,
-    tokens: Option<Vec<Secret>>,
+    keys: KeyRing,
 }
 
 impl Guard {
@@ -61,7 +66,7 @@ impl Guard {
             admin_is_loopback: settings.admin.listen.is_some_and(|at| at.ip().is_loopback()),
             admin_token: settings.admin.token.clone(),
             allowed: allowed.collect(),
-            tokens: settings.client_tokens.clone(),
+            keys: KeyRing::from_entries(&settings.keys),
         }
     }
 
@@ -107,23 +112,33 @@ impl Guard {
         check_identity(&parts.headers, protocol)
     }
 
-    /// Checks that a client may use a provider through this gateway.
+    /// Finds the key that a request shows: in `x-softland-key`, or where the provider's key would
+    /// be. `None` if the gateway has no keys.
     ///
     /// # Errors
-    /// Returns a refusal if tokens are required and the request has none of them.
-    pub(crate) fn check_client_token(
+    /// Returns a refusal if keys are required and the request shows none of them.
+    pub(crate) fn find_key(
         &self,
         headers: &HeaderMap,
         protocol: Protocol,
-    ) -> Result<(), Refusal> {
-        if self.tokens.is_none()
-            || [X_API_KEY, AUTHORIZATION]
-                .iter()
-                .any(|name| headers.get_all(name).iter().any(|value| self.is_token(value)))
-        {
-            return Ok(());
+    ) -> Result<Option<Arc<ClientKey>>, Refusal> {
+        if self.keys.is_empty() {
+            return Ok(None);
         }
-        let what = "a client token of this gateway is needed, as x-api-key or bearer token";
+        let known = |value: &HeaderValue| self.keys.find_key(bearer_token(value.as_bytes()));
+        let found = if headers.contains_key(&X_SOFTLAND_KEY) {
+            // Where this header is, no other one counts: its sender has said who asks.
+            single_value(headers, &X_SOFTLAND_KEY).and_then(known)
+        } else {
+            [X_API_KEY, AUTHORIZATION]
+                .iter()
+                .find_map(|name| headers.get_all(name).iter().find_map(known))
+        };
+        if let Some(key) = found {
+            return Ok(Some(Arc::clone(key)));
+        }
+        let what = "a client token of this gateway is needed, as x-api-key, bearer token or \
+                    x-softland-key";
         Err(Refusal::new(StatusCode::UNAUTHORIZED, protocol, what))
     }
 
@@ -194,14 +209,9 @@ impl Guard {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Protocol::Anthropic, what))
     }
 
-    /// Returns true if a credential is a client token of this gateway, which must not go upstream.
+    /// Returns true if a credential is a token of this gateway, which must not go upstream.
     pub(crate) fn is_token(&self, value: &HeaderValue) -> bool {
-        let Some(tokens) = &self.tokens else { return false };
-        let given = bearer_token(value.as_bytes());
-        // Every token is compared to its end, whether or not an earlier one matched.
-        tokens
-            .iter()
-            .fold(false, |found, token| equals_secret(token.expose().as_bytes(), given) | found)
+        self.keys.find_key(bearer_token(value.as_bytes())).is_some()
     }
 
     fn serves_host(&self, host: &HeaderValue, local: SocketAddr) -> bool {

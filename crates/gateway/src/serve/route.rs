@@ -10,7 +10,7 @@ use http::header::HeaderName;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, StatusCode, Uri};
 
-use softland_govern::{Protocol, Refusal, RequestId, Target};
+use softland_govern::{ClientKey, Protocol, Refusal, RequestId, Target};
 use softland_session::wire::Api;
 
 use crate::page_files;
@@ -97,6 +97,8 @@ pub(crate) struct RoutedRequest {
     pub(crate) path: PathAndQuery,
     /// The settings of this request, until it ends.
     pub(crate) live: Arc<LiveConfig>,
+    /// The key that asks; `None` if the gateway has no keys.
+    pub(crate) key: Option<Arc<ClientKey>>,
     /// The gateway's name for the request.
     pub(crate) id: RequestId,
     /// The time at which the request's head was complete.
@@ -112,6 +114,7 @@ impl RoutedRequest {
             path: self.path.clone(),
             direct: uri.path().starts_with("/to/"),
             settings: Arc::clone(&self.live.govern),
+            key: self.key.clone(),
             id: self.id,
             began: self.began,
         }

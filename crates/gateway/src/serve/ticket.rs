@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{Method, Uri};
-use softland_govern::{BodyObserver, CutReason, RequestId, Watcher as _};
-use softland_ledger::{Record, Request};
+use softland_govern::{BodyObserver, ClientKey, CutReason, RequestId, Watcher as _};
+use softland_ledger::{Payer, Record, Request};
 use tracing::{info, warn};
 
 use crate::metrics::PAGES;
@@ -26,6 +26,7 @@ pub(crate) struct RequestTicket {
     status: u16,
     streams: bool,
     unmetered: bool,
+    payer: Payer,
     end: ResponseEnd,
 }
 
@@ -61,6 +62,7 @@ impl RequestTicket {
             status: CLIENT_CLOSED,
             streams: false,
             unmetered: false,
+            payer: Payer::default(),
             end: ResponseEnd::Open,
         }
     }
@@ -69,6 +71,12 @@ impl RequestTicket {
     pub(crate) fn set_route(&mut self, route: &'static str, upstream: &Arc<str>) {
         self.route = route;
         self.upstream = Arc::clone(upstream);
+    }
+
+    /// Sets the key that asks.
+    pub(crate) fn set_key(&mut self, key: Option<&Arc<ClientKey>>) {
+        let Some(key) = key else { return };
+        self.payer = Payer { key: Some(Arc::clone(&key.name)), account: key.account.clone() };
     }
 
     /// Returns true if the request is for the pages, and not a client's.
@@ -110,6 +118,7 @@ impl RequestTicket {
             id: self.id.to_text(),
             run: None,
             session: None,
+            payer: self.payer.clone(),
             turn: 0,
             upstream: Arc::clone(&self.upstream),
             path: self.uri.path().to_owned(),

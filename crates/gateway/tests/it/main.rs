@@ -20,6 +20,7 @@ mod hidden;
 mod human;
 mod identity;
 mod kept;
+mod keys;
 mod ledger_faults;
 mod manners;
 mod money;

@@ -13,7 +13,7 @@ use crate::support::sim::governed;
 use crate::support::{Message, Running};
 use serde_json::{Value, json};
 use softland_gateway::{Secret, Settings};
-use softland_ledger::{Ledger, Options, Record, RunEnd, RunStart};
+use softland_ledger::{Ledger, Options, Payer, Record, RunEnd, RunStart};
 use softland_session::core::policy::PolicyValue as Key;
 use softland_session::core::{Outcome, Reason, RunEnding};
 use tempfile::TempDir;
@@ -351,6 +351,7 @@ fn kept(path: &Path, runs: u64) {
             at,
             run: run.clone(),
             session: "s".into(),
+            payer: Payer::default(),
             name: None,
             agent: None,
             continues: None,

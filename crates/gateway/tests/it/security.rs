@@ -4,7 +4,7 @@
 
 use crate::support::{Message, Provider, Running, response, settings};
 use http::StatusCode;
-use softland_gateway::{BaseUrl, Route, Secret, Settings, Upstream};
+use softland_gateway::{BaseUrl, KeyEntry, Route, Secret, Settings, Upstream};
 use softland_session::core::NanoUsd;
 use softland_session::core::policy::{Mode, Policy};
 
@@ -201,7 +201,7 @@ fn with_key(settings: &mut Settings, name: &str, key: &str) {
 #[tokio::test]
 async fn client_tokens_are_asked_for_and_stay_here() {
     let (provider, gateway) = closed(|settings| {
-        settings.client_tokens = Some(vec![Secret::new("token-a"), Secret::new("token-b")]);
+        settings.keys = ["token-a", "token-b"].map(KeyEntry::from_token).into();
         with_key(settings, "anthropic", "sk-own");
     })
     .await;

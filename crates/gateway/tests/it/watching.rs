@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::support::{Message, Provider, Running, Wire, response, settings};
-use softland_gateway::{Secret, Settings};
+use softland_gateway::{KeyEntry, Secret, Settings};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -39,7 +39,7 @@ async fn off_loopback_the_numbers_need_a_token_and_the_health_does_not() {
     let (_provider, gateway) = running(|settings| {
         settings.listen = everywhere();
         settings.admin.token = Some(Secret::new("admin-token"));
-        settings.client_tokens = Some(vec![Secret::new("client-token")]);
+        settings.keys = vec![KeyEntry::from_token("client-token")];
     })
     .await;
     for path in ["/healthz", "/readyz"] {

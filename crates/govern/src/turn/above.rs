@@ -68,7 +68,8 @@ impl RequestSetup {
         let reserve = self.chosen.policy.reserve_tokens;
         let held = price.map_or(NanoUsd::ZERO, |price| NanoUsd::from_tokens(reserve, price.output));
         let around = self.asked.around.iter();
-        around.map(move |around| (given_account(&around.run), around.limit, held))
+        around
+            .map(move |around| (self.scope_account("run:given:", &around.run), around.limit, held))
     }
 
     /// Returns true if money is limited for this request, by its policy or above it.
@@ -76,9 +77,4 @@ impl RequestSetup {
         let above = parent_limit(&self.place).is_some() || !self.asked.around.is_empty();
         !policy.is_observing() && (policy.limits_money() || above)
     }
-}
-
-/// Returns the account of a run that its user has named.
-pub(super) fn given_account(name: &str) -> Arc<str> {
-    format!("run:given:{name}").into()
 }

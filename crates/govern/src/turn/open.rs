@@ -23,6 +23,7 @@ use super::scope::{Conversation, Session};
 use crate::body::Body;
 use crate::errors::{self, Refusal};
 use crate::identify::Identity;
+use crate::key::ClientKey;
 use crate::learned::KnownModel;
 use crate::money;
 use crate::pass;
@@ -99,6 +100,7 @@ impl RequestSetup {
         let conversation = request.conversation.map(|id| id.unescape());
         let identity = Identity::from_headers(&asked.parts.headers, user_id.as_deref());
         let identity = identity.in_conversation(conversation.as_deref());
+        let identity = identity.with_key(asked.target.key.as_deref());
         let model: Arc<str> = request.model.unescape().into();
         let target = &asked.target;
         let header = identity.policy.as_deref();
@@ -446,13 +448,13 @@ impl RequestSetup {
     fn request_accounts(&self, run: &Digest, state: &RunState) -> RequestAccounts {
         let scope = &self.place.scope;
         let session: Arc<str> = match &self.place.session {
-            Session::Named(name) => ["session:", name].concat().into(),
+            Session::Named(name) => self.scope_account("session:", name),
             Session::Alone => ["session:", scope].concat().into(),
         };
         let parent = self.parent_money();
         let shares = parent.as_ref().filter(|_| self.own_limit().is_none());
         let own = match (&self.identity.run, shares) {
-            (Some(given), _) => above::given_account(given),
+            (Some(given), _) => self.scope_account("run:given:", given),
             (None, Some((account, ..))) => account.clone(),
             (None, None) if self.metered => {
                 self.account_beside().unwrap_or_else(|| session.clone())
@@ -464,6 +466,12 @@ impl RequestSetup {
         let parents = parent.into_iter().chain(self.money_around()).collect();
         let tokens_above = above::parent_tokens(&self.place).filter(|_| !self.metered);
         RequestAccounts { run: own, session, parents, tokens_above }
+    }
+
+    /// Returns the account of something that a client has named, apart from the accounts of the
+    /// same name under other keys.
+    pub(super) fn scope_account(&self, kind: &str, name: &str) -> Arc<str> {
+        ClientKey::scope_name(self.target.key.as_deref(), &[kind, name].concat()).into()
     }
 
     /// Returns the account of the run to which a title or a summary belongs.

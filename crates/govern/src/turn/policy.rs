@@ -39,7 +39,7 @@ pub(super) fn choose_policy(
     let upstream = Arc::clone(upstream);
     let routed = route.and_then(|route| route.policy.as_deref());
     let selected = settings
-        .selected_policy(header)
+        .selected_policy(header, target.key.as_deref())
         .map_err(|error| Box::new(refuse_forbidden(target, &error)))?;
     let name = selected.or(routed).unwrap_or("default");
     let shape = route.and_then(|route| route.shape.as_deref());

@@ -144,6 +144,8 @@ impl RequestRecord {
                 model: opening.model.clone(),
                 policy: opening.chosen.name.clone(),
                 client: opening.client_name(),
+                key: opening.key_name(),
+                account: opening.account_name(),
             })
         });
     }
@@ -352,6 +354,9 @@ impl RequestRecord {
         let services = &opening.asked.services;
         if let Some(cost) = cost {
             services.meter.add_spend(cost);
+            if let Some(key) = &opening.target.key {
+                services.meter.add_key_spend(key, cost);
+            }
         }
         let Some(mut under_way) = self.under_way.take() else { return };
         let metered = || opening.metered.then_some("metered: no tools");
@@ -378,6 +383,8 @@ impl RequestRecord {
             id: opening.target.id.to_text(),
             run: (!opening.metered).then(|| Arc::clone(run)),
             session: Some(opening.session_name()),
+            key: opening.key_name(),
+            account: opening.account_name(),
             turn: self.turn,
             upstream: Arc::clone(&opening.target.upstream),
             path: opening.target.path.path().to_owned(),

@@ -110,6 +110,8 @@ impl RequestSetup {
             model: Arc::clone(&self.model),
             policy: self.chosen.name.clone(),
             client: self.client_name(),
+            key: self.key_name(),
+            account: self.account_name(),
             observed: policy.is_observing(),
             calls_limit: policy.tool_calls_limit,
         }
@@ -119,6 +121,16 @@ impl RequestSetup {
     pub(super) fn client_name(&self) -> Option<String> {
         let agent = self.asked.parts.headers.get(http::header::USER_AGENT)?;
         Some(cut_text(agent.to_str().ok()?, 200))
+    }
+
+    /// Returns the name of the key that asks.
+    pub(super) fn key_name(&self) -> Option<Arc<str>> {
+        self.target.key.as_ref().map(|key| Arc::clone(&key.name))
+    }
+
+    /// Returns the account of the key that asks.
+    pub(super) fn account_name(&self) -> Option<Arc<str>> {
+        self.target.key.as_ref().and_then(|key| key.account.clone())
     }
 
     /// Returns the name of the session, which shares money.

@@ -16,6 +16,7 @@ use softland_session::wire::json::{Cursor, Error};
 use crate::body::Body;
 use crate::errors::Refusal;
 use crate::identify::Identity;
+use crate::key::ClientKey;
 use crate::request::ClientRequest;
 use crate::services::Services;
 use crate::settings::{GovernSettings, NotSelectable};
@@ -67,7 +68,8 @@ pub(super) fn stop_unread(
     let glimpse = PartialRequest::from_body(body);
     let settings = &*target.settings;
     let header = Identity::from_headers(&parts.headers, None).policy;
-    let limited = is_limited(settings, header.as_deref(), glimpse.model.as_deref());
+    let limited =
+        is_limited(settings, (header.as_deref(), target.key.as_deref()), glimpse.model.as_deref());
     let limited = limited
         .map_err(|error| Refusal::new(StatusCode::FORBIDDEN, target.protocol, error.to_string()))?;
     if !limited {
@@ -102,7 +104,7 @@ pub fn stop_opaque(asked: &ClientRequest, why: &str) -> Result<Option<Response<B
 /// Returns true if a limit holds for a request. Without a known model, any route's policy may hold.
 fn is_limited(
     settings: &GovernSettings,
-    header: Option<&str>,
+    (header, key): (Option<&str>, Option<&ClientKey>),
     model: Option<&str>,
 ) -> Result<bool, NotSelectable> {
     let limits = |policy: &Policy| {
@@ -110,7 +112,7 @@ fn is_limited(
         !policy.is_observing() && (money || policy.limits_work())
     };
     let limited = |name: &str| settings.find_policy(name).is_none_or(|policy| limits(&policy));
-    if let Some(name) = settings.selected_policy(header)? {
+    if let Some(name) = settings.selected_policy(header, key)? {
         return Ok(limited(name));
     }
     if let Some(model) = model {

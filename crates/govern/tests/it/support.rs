@@ -234,6 +234,7 @@ impl Host {
             protocol: Protocol::Anthropic,
             path: http::uri::PathAndQuery::from_static("/v1/messages"),
             direct: false,
+            key: None,
             settings: Arc::clone(&self.settings),
             id: self.ids.next(),
             began: Instant::now(),

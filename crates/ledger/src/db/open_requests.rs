@@ -7,7 +7,7 @@ use softland_core::NanoUsd;
 
 use super::rows::to_sql_int;
 use crate::batch::TextSpan;
-use crate::record::Request;
+use crate::record::{Payer, Request};
 
 /// Stores the requests that were sent, and deletes those that have ended (`None`).
 pub(super) fn update_table(
@@ -16,7 +16,7 @@ pub(super) fn update_table(
     texts: &str,
 ) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO open_requests VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
-               ?10, ?11, ?12, ?13)";
+               ?10, ?11, ?12, ?13, ?14, ?15)";
     let mut keep = db.prepare_cached(sql)?;
     let mut forget = db.prepare_cached("DELETE FROM open_requests WHERE request = ?1")?;
     for (id, request) in open {
@@ -39,6 +39,8 @@ pub(super) fn update_table(
             to_sql_int(request.output),
             request.cost.map(|cost| to_sql_int(cost.0)),
             texts.remark,
+            request.payer.key.as_deref(),
+            request.payer.account.as_deref(),
         ])?;
     }
     Ok(())
@@ -47,7 +49,7 @@ pub(super) fn update_table(
 /// Reads the oldest open requests, at most `most`.
 pub(super) fn read_oldest(db: &Connection, most: i64) -> rusqlite::Result<Vec<Request>> {
     let sql = "SELECT request, run, at, session, turn, upstream, path, model, rung, input, output, \
-               cost, remark FROM open_requests ORDER BY at LIMIT ?1";
+               cost, remark, key, account FROM open_requests ORDER BY at LIMIT ?1";
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let request = |row: &rusqlite::Row<'_>| {
         Ok(Request {
@@ -55,6 +57,7 @@ pub(super) fn read_oldest(db: &Connection, most: i64) -> rusqlite::Result<Vec<Re
             id: row.get(0)?,
             run: row.get(1)?,
             session: row.get(3)?,
+            payer: Payer { key: row.get(13)?, account: row.get(14)? },
             turn: count(row.get(4)?),
             upstream: row.get(5)?,
             path: row.get(6)?,

@@ -7,14 +7,14 @@ use softland_core::NanoUsd;
 
 use crate::fields::{self, Envelope};
 use crate::log::LineId;
-use crate::record::Request;
+use crate::record::{Payer, Request};
 use crate::registry::{RowEnd, RunRow, usage_envelope};
 
 /// The columns that [`read_run_row`] reads, in order.
 pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, policy, client, \
     started, last, met, next_seq, turns, tool_calls, requests, input, output, cache_read, \
     cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending, \
-    name, observed";
+    name, observed, key, account";
 
 /// Converts an integer for SQLite. A number too large becomes SQLite's largest.
 pub(super) fn to_sql_int(number: u64) -> i64 {
@@ -73,6 +73,7 @@ pub(crate) fn read_run_row(row: &SqlRow<'_>) -> rusqlite::Result<RunRow> {
         end,
         name: row.get(27)?,
         observed: row.get(28)?,
+        payer: Payer { key: row.get(29)?, account: row.get(30)? },
         changed: false,
         whole: false,
         new: false,
@@ -106,7 +107,7 @@ pub(crate) fn read_lines(db: &Connection, id: i64, from: u64) -> rusqlite::Resul
     })?;
     let mut lines = events.collect::<rusqlite::Result<Vec<_>>>()?;
     let sql = "SELECT seq, at, request, session, turn, upstream, path, model, rung, status, \
-               input, output, cache_read, cache_write, cost, ms, remark \
+               input, output, cache_read, cache_write, cost, ms, remark, key, account \
                FROM requests WHERE run_id = ?1 AND seq >= ?2";
     let mut requests = db.prepare_cached(sql)?;
     let requests = requests.query_map(params![id, to_sql_int(from)], |row| {
@@ -129,6 +130,7 @@ fn read_request(row: &SqlRow<'_>) -> rusqlite::Result<Request> {
         id: row.get(2)?,
         run: None,
         session: row.get(3)?,
+        payer: Payer { key: row.get(17)?, account: row.get(18)? },
         turn: read_count(row, 4)?,
         upstream: row.get(5)?,
         path: row.get(6)?,

@@ -10,18 +10,34 @@ use crate::options::{OpenError, OpenProblem};
 const APPLICATION: i64 = 0x736f_6674;
 
 /// One migration per version; the first starts from an empty file. Released ones never change.
-const STEPS: &[&str] =
-    &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql"), include_str!("4.sql")];
+const STEPS: &[&str] = &[
+    include_str!("1.sql"),
+    include_str!("2.sql"),
+    include_str!("3.sql"),
+    include_str!("4.sql"),
+    include_str!("5.sql"),
+];
 
 /// The newest version.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
 /// For each older version, the views that show a reader the newest tables.
 const VIEWS: &[&str] = &[
-    "CREATE TEMP VIEW runs AS SELECT *, NULL AS name, 0 AS observed FROM main.runs;
+    "CREATE TEMP VIEW runs AS SELECT *, NULL AS name, 0 AS observed, NULL AS key, NULL AS account
+         FROM main.runs;
+     CREATE TEMP VIEW requests AS SELECT *, NULL AS key, NULL AS account FROM main.requests;
      CREATE TEMP VIEW lines AS SELECT *, seq AS row FROM main.events",
-    "CREATE TEMP VIEW lines AS SELECT *, seq AS row FROM main.events",
+    "CREATE TEMP VIEW runs AS SELECT *, NULL AS key, NULL AS account FROM main.runs;
+     CREATE TEMP VIEW requests AS SELECT *, NULL AS key, NULL AS account FROM main.requests;
+     CREATE TEMP VIEW lines AS SELECT *, seq AS row FROM main.events",
+    WITHOUT_KEYS,
+    WITHOUT_KEYS,
 ];
+
+/// The views for files of the versions 3 and 4, which know no keys.
+const WITHOUT_KEYS: &str =
+    "CREATE TEMP VIEW runs AS SELECT *, NULL AS key, NULL AS account FROM main.runs;
+     CREATE TEMP VIEW requests AS SELECT *, NULL AS key, NULL AS account FROM main.requests";
 
 /// Makes an older file look like one of the newest version, without writing to it. Returns false if
 /// the file has no tables yet.

@@ -17,15 +17,16 @@ use crate::registry::{NumberedLine, RecordSink, RunRow};
 static EVENTS: LazyLock<Table> = LazyLock::new(|| Table::new("events", 6, 8));
 /// Few rows per statement: a request mostly repeats the values of the one before, and these stay
 /// bound if they are at the same place of the statement.
-static REQUESTS: LazyLock<Table> = LazyLock::new(|| Table::new("requests", 20, 4));
-static RUNS: LazyLock<Table> = LazyLock::new(|| Table::new("runs", 29, 1));
+static REQUESTS: LazyLock<Table> = LazyLock::new(|| Table::new("requests", 22, 4));
+static RUNS: LazyLock<Table> = LazyLock::new(|| Table::new("runs", 31, 1));
 
 /// `run` and `started` have indexes and never change.
 const CHANGED: &str = "UPDATE runs SET session = ?3, agent = ?4, continues = ?5, model = ?6, \
     policy = ?7, client = ?8, last = ?10, met = ?11, next_seq = ?12, turns = ?13, \
     tool_calls = ?14, requests = ?15, input = ?16, output = ?17, cache_read = ?18, \
     cache_write = ?19, cost = ?20, unpriced = ?21, ended = ?22, end_seq = ?23, outcome = ?24, \
-    reason = ?25, local = ?26, ending = ?27, name = ?28, observed = ?29 \
+    reason = ?25, local = ?26, ending = ?27, name = ?28, observed = ?29, key = ?30, \
+    account = ?31 \
     WHERE id = ?1 AND run = ?2 AND started = ?9";
 
 /// The columns that change while a run is open. The condition excludes a run that was deleted, and
@@ -252,7 +253,9 @@ fn bind_request<'b>(
         }
         None => to.bind_text(before + 19, None)?,
     }
-    to.bind_int(before + 20, request.content.as_ref().map(|content| content.len() as u64))
+    to.bind_int(before + 20, request.content.as_ref().map(|content| content.len() as u64))?;
+    to.bind_text(before + 21, request.payer.key.as_deref())?;
+    to.bind_text(before + 22, request.payer.account.as_deref())
 }
 
 /// Binds all columns of a run, for the statement that inserts it or the one that updates it.
@@ -286,7 +289,9 @@ fn bind_run<'b>(to: &mut BoundStatement<'_, 'b>, row: &'b RunRow) -> rusqlite::R
     to.bind_int(26, end.map(|end| u64::from(end.local)))?;
     to.bind_text(27, end.map(|end| end.ended.as_str()))?;
     to.bind_text(28, row.name.as_deref())?;
-    to.bind_int(29, u64::from(row.observed))
+    to.bind_int(29, u64::from(row.observed))?;
+    to.bind_text(30, row.payer.key.as_deref())?;
+    to.bind_text(31, row.payer.account.as_deref())
 }
 
 /// Binds the columns that [`GOES_ON`] changes.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use softland_core::{Because, NanoUsd, Outcome, Reason, RunEnding, Rung};
 use softland_ledger::{
-    Clock, Event, Ledger, Options, Reader, Record, Request, RunEnd, RunStart, Step,
+    Clock, Event, Ledger, Options, Payer, Reader, Record, Request, RunEnd, RunStart, Step,
 };
 use tempfile::TempDir;
 
@@ -107,6 +107,7 @@ pub(crate) fn start(run: &str) -> Record {
         at: NOW,
         run: run.into(),
         session: "s1".into(),
+        payer: Payer::default(),
         agent: None,
         continues: None,
         model: "claude-opus-5-5".into(),
@@ -123,6 +124,7 @@ pub(crate) fn request(run: Option<&str>, turn: u64) -> Record {
         id: format!("req-{turn}"),
         run: run.map(Into::into),
         session: Some("s1".into()),
+        payer: Payer::default(),
         turn,
         upstream: "anthropic".into(),
         path: "/v1/messages".to_owned(),

@@ -32,9 +32,9 @@ fn is_behaviour(cell: &str) -> bool {
     digits.is_some_and(|digits| digits.parse::<u8>().is_ok())
 }
 
-/// The number of a fault's cause: `c07`.
+/// The number of a fault's cause, or of what holds for keys and accounts: `c07`, `k03`.
 fn is_cause(cell: &str) -> bool {
-    cell.strip_prefix('c').is_some_and(|digits| digits.parse::<u8>().is_ok())
+    cell.strip_prefix(['c', 'k']).is_some_and(|digits| digits.parse::<u8>().is_ok())
 }
 
 fn expected() -> BTreeSet<String> {

@@ -6,7 +6,7 @@ use softland_gateway::{BaseUrl, Settings};
 use super::gateway::WHOLE;
 use super::*;
 
-fn env(name: &str) -> Option<String> {
+pub(super) fn env(name: &str) -> Option<String> {
     Some(match name {
         "ADMIN" => "admin-hunter2".to_owned(),
         "TOKENS" => "one, two\n".to_owned(),
@@ -17,7 +17,7 @@ fn env(name: &str) -> Option<String> {
     })
 }
 
-fn settings(text: &str, asked: &Overrides) -> Result<Settings, Vec<String>> {
+pub(super) fn settings(text: &str, asked: &Overrides) -> Result<Settings, Vec<String>> {
     Config::parse("c.toml", text).unwrap().resolve_settings(asked, &env)
 }
 
@@ -45,13 +45,13 @@ fn without_a_config_there_are_defaults() {
     assert_eq!(settings.ledger, None, "the caller chooses the default one");
     assert_eq!(settings.retention, Some(Duration::from_secs(30 * 86_400)));
     assert!(settings.policies.is_empty() && settings.forced_policy.is_none());
-    assert!(settings.client_tokens.is_none() && !settings.ledger_full);
+    assert!(settings.keys.is_empty() && !settings.ledger_full);
 }
 
 #[test]
 fn a_whole_config_is_what_the_gateway_is_told() {
     let settings = settings(WHOLE, &Overrides::default()).unwrap();
-    assert_eq!(settings.client_tokens.as_ref().map(Vec::len), Some(2));
+    assert_eq!(settings.keys.len(), 2);
     assert!(settings.admin.token.is_some());
     assert!(settings.upstreams["anthropic"].key.is_some());
     assert_eq!(settings.upstreams["local"].base_url.to_string(), "http://127.0.0.1:11434");
@@ -260,6 +260,6 @@ fn a_private_gateway_has_no_pages_no_tokens_and_leaves_no_file() {
         .unwrap()
         .resolve_settings(&asked, &|name| (name == "KEY").then(|| "k".to_owned()));
     let whole = whole.unwrap();
-    assert!(whole.client_tokens.is_none() && whole.admin.listen.is_none());
+    assert!(whole.keys.is_empty() && whole.admin.listen.is_none());
     assert!(whole.ledger.is_some() && whole.log.events.is_some());
 }

@@ -69,12 +69,14 @@ fn keys_of_a_config() {
     let page = Page::read("config.md");
     let config = read(&root().join("crates/cli/src/config.rs"));
     let gateway = read(&root().join("crates/cli/src/config/gateway.rs"));
+    let key = read(&root().join("crates/cli/src/config/key.rs"));
     let price = read(&root().join("crates/cli/src/config/price.rs"));
     let shape = read(&root().join("crates/cli/src/config/shape.rs"));
     let upstream = read(&root().join("crates/cli/src/config/upstream.rs"));
-    let tables: [(&str, Words); 8] = [
+    let tables: [(&str, Words); 9] = [
         ("`[admin]`", literals(&gateway, "\"admin\", value, &[", "]")),
         ("`[clients]`", literals(&gateway, "\"clients\", value, &[", "]")),
+        ("`[[key]]`", literals(&key, "const KNOWN: [&str; 6] = [", "]")),
         ("`[upstream.NAME]`", literals(&upstream, "const KEYS: [&str; 3] = [", "]")),
         ("`[[route]]`", literals(&gateway, "\"route\", &whole, &[", "]")),
         ("`[[price]]`", literals(&price, "const KEYS: [&str; 5] = [", "]")),

@@ -86,7 +86,9 @@ async fn route_request(
         Destination::Provider { origin, protocol, route, path } => {
             ticket.set_route(route.metric_label(), origin.label());
             let (id, began) = (ticket.id, ticket.began);
-            let target = RoutedRequest { origin, protocol, route, path, live, id, began };
+            let key = live.guard.find_key(&parts.headers, protocol)?;
+            ticket.set_key(key.as_ref());
+            let target = RoutedRequest { origin, protocol, route, path, live, key, id, began };
             serve_provider(gate, &target, parts, body).await
         }
     }
@@ -98,10 +100,8 @@ async fn serve_provider(
     parts: Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Refusal> {
-    let RoutedRequest { live, protocol, .. } = target;
-    live.guard.check_client_token(&parts.headers, *protocol)?;
     if guard::wants_websocket(&parts.headers) {
-        return Ok(no_websocket(*protocol));
+        return Ok(no_websocket(target.protocol));
     }
     if let Some(api) = target.route.api() {
         return serve_governed(gate, target, api, parts, body).await;

@@ -426,7 +426,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         listen: "127.0.0.1:0".parse().expect("an address"),
         allowed_hosts: Vec::new(),
         admin: Admin::default(),
-        client_tokens: None,
+        keys: Vec::new(),
         upstreams: names.map(|name| (name.to_owned(), upstream())).into_iter().collect(),
         prices: Prices::default(),
         policies: BTreeMap::new(),

@@ -10,6 +10,7 @@ use softland_session::{Done, ModelTurn, Outline, PendingCall, summary};
 use super::report::ClosingRequest;
 use super::{VAIN_OUTPUT, calls_to_run};
 use crate::identify::SessionName;
+use crate::key::ClientKey;
 use crate::services::Services;
 use crate::shared::Closing;
 use crate::store::{Namesake, RunState, StoreChanges, TurnEnd};
@@ -162,7 +163,8 @@ impl GovernedRequest {
         // Without a name and a turn, the conversation is found again by its first question.
         let outline = &self.opening.outline;
         let nameless = self.opening.identity.session.is_none() && outline.answered.is_empty();
-        let untaken = nameless.then_some(outline.here);
+        let key = self.opening.identity.key.as_deref();
+        let untaken = nameless.then(|| ClientKey::scope_digest(key, outline.here));
         let cache = self.record.changed_cache();
         StoreChanges { run, named, clues, untaken, cache, ..StoreChanges::default() }
     }

@@ -8,6 +8,7 @@ use softland_session::wire::request::Request;
 use softland_session::{ModelTurn, Outline, ShownCall};
 
 use crate::identify::Identity;
+use crate::key::ClientKey;
 
 /// Makes clues for requests with the same names.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,7 @@ impl Clues {
         let names = identity
             .scope_name()
             .map_or(Digest::EMPTY, |scope| Digest::from_bytes(scope.as_bytes()));
-        Self { names }
+        Self { names: ClientKey::scope_digest(identity.key.as_deref(), names) }
     }
 
     fn make_clue(self, kind: &str) -> Digest {

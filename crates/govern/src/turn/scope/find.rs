@@ -9,6 +9,7 @@ use softland_session::{Outline, Past, retold, summary};
 use super::PreviousTurn;
 use super::clues::Clues;
 use crate::identify::Identity;
+use crate::key::ClientKey;
 use crate::recall::{FoundBy, FoundTurn, RecallQuery, Recollection};
 use crate::store::StoredScope;
 
@@ -40,6 +41,7 @@ impl ConversationSearch<'_> {
         let before = outline.answered.iter().map(|turn| turn.before);
         let query = RecallQuery {
             here: outline.here,
+            question: ClientKey::scope_digest(identity.key.as_deref(), outline.here),
             now,
             model: request.model.unescape().into(),
             metered,
