@@ -129,7 +129,7 @@ async function absent(page) {
     await page.goto(page.url().split("#")[0] + "#run=" + name);
     await page.getByRole("heading", { name: "No such run" }).waitFor({ timeout: TIME });
     assert.equal(await page.locator("#run .facts, #run .steps, #run .state, #run button").count(), 0, "nothing is said of a run that is not there");
-    assert.match(await page.textContent("#run .notice"), name === "nope" ? /knows no run nope\./ : /knows no run %E0%A4%A\./);
+    assert.match(await page.textContent("#run .notice"), name === "nope" ? /no run nope here\./ : /no run %E0%A4%A here\./);
     assert.match(await page.title(), /no such run/);
   }
   await accessible(page, "no such run");

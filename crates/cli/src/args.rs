@@ -200,8 +200,8 @@ fn run_args(matches: &ArgMatches) -> Result<RunArgs, Failure> {
         let given = keys.first().map(|(key, _)| spec::flag_name(key));
         if let Some(flag) = given.or_else(|| policy.is_some().then(|| "policy".to_owned())) {
             return Err(Failure::usage(format!(
-                "--{flag} cannot be given with --resume: {run} goes on under the policy that it \
-                 was begun with"
+                "--{flag} cannot be given with --resume: {run} goes on under the policy with \
+                 which it began"
             )));
         }
     }

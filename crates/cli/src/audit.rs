@@ -151,7 +151,7 @@ fn choose_format(args: &AuditArgs) -> Result<ReportFormat, Failure> {
         Some("html" | "htm") => Ok(ReportFormat::Html),
         Some("csv") => Ok(ReportFormat::Csv),
         Some(other) => Err(Failure::usage(format!(
-            "no report ends in `.{other}`: --format text, json, csv or html says what it is"
+            "`.{other}` is no format of a report: add --format text, json, csv or html"
         ))),
     }
 }
@@ -165,7 +165,9 @@ fn ensure_not_input<P: AsRef<Path>>(
     let same = |input: P| input.as_ref().canonicalize().is_ok_and(|input| input == real);
     if real.is_file() && inputs.into_iter().any(same) {
         let out = out.display();
-        return Err(Failure::usage(format!("--out {out} is read here; it is not overwritten")));
+        return Err(Failure::usage(format!(
+            "--out {out} is one of the files that are read; it is not overwritten"
+        )));
     }
     Ok(())
 }
@@ -183,8 +185,8 @@ fn load_policy(file: &Path) -> Result<(Policy, Vec<(String, Price)>), Failure> {
     let text = file.to_string_lossy();
     if !file.exists() && !text.contains(['/', '\\', '.']) {
         return Err(Failure::usage(format!(
-            "--policy {text}: there is no such file; here it is the FILE of a config, whose \
-             [policy.default] is tried"
+            "--policy {text}: there is no such file; audit takes a config here, and tries its \
+             [policy.default]"
         )));
     }
     let config = Config::load(file).map_err(Failure::from_messages)?;

@@ -69,7 +69,9 @@ pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCo
         let session = args.session.as_deref();
         beside.iter().for_each(|beside| writer.write_result(&(beside.to_json(session) + "\n")));
     } else if listed.is_empty() && beside.is_none() {
-        writer.write_note(&format!("no such runs in {}", ledgers.names()));
+        let all = args.session.is_none() && args.since.is_none();
+        let what = if all { "no runs are recorded yet" } else { "no such runs" };
+        writer.write_note(&format!("{what} in {}", ledgers.names()));
     } else {
         writer.write_result(&table::render_table(&listed, beside.as_ref(), stdout_width(writer)));
     }

@@ -141,7 +141,7 @@ pub const KEYS: &[PolicyKey] = &[
         read_word(Mode::from_word),
         ValueForm::Word("enforce or observe"),
         KeySection::Other,
-        "observe leaves the bytes alone and says what it would do"
+        "observe changes nothing and reports what it would do"
     ),
     policy_key!(
         tool_calls_limit,
@@ -292,7 +292,7 @@ pub const KEYS: &[PolicyKey] = &[
         read_share(),
         ValueForm::Share,
         KeySection::Landing,
-        "share of another limit at which one warning is given"
+        "share of another limit at which the model is warned, once"
     ),
     policy_key!(
         batch,
@@ -334,7 +334,7 @@ pub const KEYS: &[PolicyKey] = &[
         read_count(),
         ValueForm::Count,
         KeySection::Loops,
-        "answers in vain to one context before the run is stopped",
+        "next to empty answers to one context before the run is stopped",
         Limit {
             reason: Reason::Stale,
             name: "stale",

@@ -107,7 +107,7 @@ function fill(row) {
   had.state.className = "state " + state;
   set(had.state, state);
   const phase = row.phase && row.phase !== "silent" ? row.phase : "";
-  set(had.why, row.outcome ? String(row.reason || "").replaceAll("_", " ") : [row.busy ? "model at work" : "waiting for its client", phase].filter(Boolean).join(" · "));
+  set(had.why, row.outcome ? String(row.reason || "").replaceAll("_", " ") : ledger.read_only ? "" : [row.busy ? "model at work" : "waiting for its client", phase].filter(Boolean).join(" · "));
   set(had.cells[2], clean(row.model || "unknown"));
   set(had.cells[3], calls(row));
   set(had.cells[4], String(row.turns ?? 0));
@@ -130,7 +130,7 @@ function paint() {
   if (view) facts();
 }
 
-// Newest first; sub-agents beneath whom they work for.
+// Newest first; sub-agents below the run that called them.
 function arrange() {
   const children = new Map(), top = [];
   const all = [...rows.values()].sort((a, b) => (a.started < b.started ? 1 : -1));
@@ -168,16 +168,16 @@ function summary() {
   const shown = all.filter(fits).length;
   $("runs").hidden = shown === 0;
   if (!loaded && !all.length) return;
-  const text = all.length === 0 ? (ledger.trouble ? "Runs that have ended cannot be shown: " + clean(ledger.trouble) + "." : "No run yet. Point a client at this gateway, and its runs appear here.")
-    : shown === 0 ? (searching ? "Looking through the ledger…" : ledger.trouble ? "No run known here matches: " + clean(ledger.trouble) + "." : "No run matches your search.")
+  const text = all.length === 0 ? (ledger.trouble ? "Runs that have ended cannot be shown: " + clean(ledger.trouble) + "." : ledger.read_only ? "The ledger has no run yet." : "No run yet. Point a client at this gateway, and its runs appear here.")
+    : shown === 0 ? (searching ? "Looking through the ledger…" : ledger.trouble ? "No run matches, as far as is known: " + clean(ledger.trouble) + "." : "No run matches your search.")
       : count(shown, "run") + (shown < all.length ? " of " + all.length : "") + ", " + open + " open" + older();
   set($("count"), text);
   $("kept").hidden = !loaded;
   set($("kept"), ledger.trouble ? "Runs that have ended are missing here: " + clean(ledger.trouble) + "." : !ledger.on
-    ? "No ledger is kept. While this gateway runs it remembers the 500 newest runs that have ended, without what was said in them."
+    ? "No ledger is kept. As long as this gateway runs, it remembers the 500 newest runs that have ended, without their texts."
     : ledger.content === "digests"
-      ? "The ledger keeps digests, not what was said and what tools returned. [ledger] content = \"full\" keeps that, too."
-      : "The ledger keeps whole contents.");
+      ? "The ledger has no texts and no results of tools. [ledger] content = \"full\" keeps those of later runs, too."
+      : "The ledger keeps texts, calls and results, too.");
 }
 
 function filter() {
@@ -292,7 +292,7 @@ function facts() {
   set(view.called, row.name || row.agent ? clean(row.name || row.agent) + " · " : "");
   const mark = el("span", { className: "state " + state, textContent: state });
   const why = row.outcome ? String(row.reason || "").replaceAll("_", " ") + (row.limit ? " (" + row.limit + " " + (row.value ?? "") + ")" : "")
-    : state !== "open" ? "" : [row.busy ? "model at work" : "waiting for its client", "phase " + (row.phase || "silent")].join(", ");
+    : state !== "open" ? "" : ledger.read_only ? (row.last ? "last record " + time(row.last) : "") : [row.busy ? "model at work" : "waiting for its client", "phase " + (row.phase || "silent")].join(", ");
   let bar = null;
   if (row.tool_calls_limit) {
     bar = el("progress", { max: row.tool_calls_limit, value: Math.min(row.tool_calls || 0, row.tool_calls_limit) });
@@ -321,12 +321,12 @@ function facts() {
 function note(row, state) {
   const said = view.steps.querySelector("[data-kind=text], [data-kind=tool], [data-kind=thinking]");
   let text = "";
-  if (state !== "open" && !said && row.run) {
-    text = !ledger.on ? "No ledger is kept, so what was said in this run is gone."
-      : ledger.content === "digests" ? "The ledger keeps decisions, counts and costs of this run, not what was said, thought and returned by tools. [ledger] content = \"full\" keeps that, too."
+  if ((state !== "open" || ledger.read_only) && !said && row.run) {
+    text = !ledger.on ? "No ledger is kept, so the texts of this run are gone."
+      : ledger.content === "digests" ? "The ledger has the decisions, counts and costs of this run, but not its texts, calls and results. [ledger] content = \"full\" keeps those of later runs, too."
         : "";
   } else if (state === "open" && !said && row.run && (row.turns || 0) > 0 && !row.busy) {
-    text = "You began to watch in the middle. What was said before comes with the run's next request.";
+    text = "This page was opened in the middle of the run. It shows what was said before as soon as the run sends its next request.";
   }
   view.notice.hidden = !text;
   set(view.notice, text);

@@ -41,8 +41,8 @@ export class RunView {
     this.gone = true;
     this.title.textContent = "No such run";
     this.root.replaceChildren(el("p", {}, el("a", { href: "#runs", textContent: "← All runs" })), this.title,
-      el("p", { className: "notice" }, "This gateway knows no run ", el("span", { className: "mono isolated", dir: "auto", textContent: clean(this.run).slice(0, 200) }),
-        ". Its address may be mistyped; or the ledger has removed it, as [ledger] retention says; or another gateway had it."));
+      el("p", { className: "notice" }, "There is no run ", el("span", { className: "mono isolated", dir: "auto", textContent: clean(this.run).slice(0, 200) }),
+        " here. Perhaps the address is mistyped, the run is older than [ledger] retention, or another gateway recorded it."));
   }
 
   reset() {

@@ -265,6 +265,13 @@ impl Tape {
         (state.base, state.base + state.lines.len() as u64)
     }
 
+    /// Returns true if this tape has all lines of the other one, and perhaps more behind them.
+    pub(crate) fn begins_with(&self, other: &Self) -> bool {
+        let own = self.lock_state().lines.clone();
+        let other = &other.lock_state().lines;
+        own.len() >= other.len() && own.iter().zip(other).all(|(a, b)| a == b)
+    }
+
     /// Resolves when there may be more to read. Create it before reading.
     pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
         self.changed.notified()

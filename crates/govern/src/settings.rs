@@ -74,11 +74,12 @@ pub struct NotSelectable {
 impl fmt::Display for NotSelectable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "x-softland-policy selects a policy that this gateway does not let clients select; ",
+            "x-softland-policy names a policy that clients of this gateway may not choose; they may \
+             choose ",
         )?;
         match self.allowed.as_slice() {
-            [] => f.write_str("it lets them select none"),
-            allowed => write!(f, "allowed are {}", allowed.join(", ")),
+            [] => f.write_str("none"),
+            allowed => f.write_str(&allowed.join(", ")),
         }
     }
 }

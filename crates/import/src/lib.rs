@@ -36,6 +36,7 @@ mod otlp;
 mod pi;
 mod qwen_code;
 mod reading;
+mod repeated;
 pub mod report;
 mod softland;
 mod sqlite;

@@ -3,25 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fold::FileReplay;
+use crate::repeated::{FileRuns, remove_repeated};
 use crate::report::{Report, RunReport, SourceLine, Totals, UnreadableLine, sum_costs, sum_tokens};
 use crate::{Recordings, suggest};
 
 /// Builds the report on everything that was read.
 #[must_use]
 pub fn build_report(read: Recordings<FileReplay<'_>>) -> Report {
-    let mut runs: Vec<RunReport> = Vec::new();
-    let mut sources = Vec::new();
+    let (mut files, mut sources) = (Vec::new(), Vec::new());
     for source in read.sources {
-        let path = source.path.display().to_string();
-        let of_file = source.sink.map(FileReplay::into_runs).unwrap_or_default();
-        sources.push(SourceLine {
-            path: path.clone(),
-            kind: source.kind.map(crate::Kind::name),
-            runs: of_file.len() as u64,
-            bytes: source.bytes,
-        });
-        runs.extend(of_file);
+        let (kind, runs) = (source.kind, source.sink.map(FileReplay::into_runs));
+        files.push(FileRuns { kind, runs: runs.unwrap_or_default() });
+        let (path, bytes) = (source.path.display().to_string(), source.bytes);
+        sources.push(SourceLine { path, kind: kind.map(crate::Kind::name), runs: 0, bytes });
     }
+    remove_repeated(&mut files);
+    for (source, file) in sources.iter_mut().zip(&files) {
+        source.runs = file.runs.len() as u64;
+    }
+    let mut runs: Vec<RunReport> = files.into_iter().flat_map(|file| file.runs).collect();
     make_names_unique(&mut runs);
     let unreadable = read
         .unreadable

@@ -38,7 +38,7 @@ impl LockedFile {
         };
         if !is_notebook_name(given) && !is_notebook_name(&path) {
             return Err(OpenError::Unfit(format!(
-                "{shown} is not named as a notebook is: FILE.ipynb is what can be opened"
+                "{shown} does not end in .ipynb, and only notebooks can be opened"
             )));
         }
         require_regular_file(&path).map_err(io(format!("{shown} cannot be opened")))?;

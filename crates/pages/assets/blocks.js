@@ -7,13 +7,13 @@ const WHY = {
   note: "noted in the tool result that the run goes in circles", ask: "asked the model to answer now",
   refuse: "refused a tool call", none: "asked for an answer without tools",
   respond: "asked for the answer by its tool", nudge: "asked again after an empty turn",
-  local_answer: "answered in the model's place", trim_tail: "took out what the model had made up behind a call",
-  stop: "stopped the run", deny_spend: "sent no further request: the money is not there",
+  local_answer: "answered in the model's place", trim_tail: "removed a result that the model had invented",
+  stop: "stopped the run", deny_spend: "sent no further request: its cost did not fit into the limit",
 };
 const SAW = {
-  empty: "an empty turn", trivial: "a trivial turn", stale: "the same context answered in vain",
+  empty: "an empty turn", trivial: "a turn with next to no text", stale: "next to no answer to the same context again",
   repeat: "the same call with the same result", cycle: "a cycle of rounds", errors: "the same error again and again",
-  echo: "a call beside an invented result", sweep: "one tool over ever new arguments", truncated: "output cut again and again",
+  echo: "a call beside an invented result", sweep: "the same tool with new arguments each time", truncated: "output cut again and again",
 };
 const STRONG = new Set(["ask", "refuse", "none", "respond", "stop", "local_answer", "deny_spend"]);
 

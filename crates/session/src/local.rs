@@ -73,7 +73,9 @@ fn explain_reason(because: Option<&Because>) -> String {
     };
     match reason {
         Reason::Empty => format!("The model's turns were empty ({used} in a row)."),
-        Reason::Stale => format!("The same context was answered in vain {used} times."),
+        Reason::Stale => {
+            format!("The model gave {used} next to empty answers to the same context.")
+        }
         Reason::Refusal => "The model refused and said nothing.".to_owned(),
         Reason::Truncated => "The model's output was cut before it said anything.".to_owned(),
         Reason::Provider => format!(
@@ -91,10 +93,10 @@ fn explain_reason(because: Option<&Because>) -> String {
                 _ => String::new(),
             };
             if fits_no_more(reason, used, limit) {
-                let amount = needed.map(|needed| format!(", {needed},")).unwrap_or_default();
+                let amount = needed.map(|needed| format!(" ({needed})")).unwrap_or_default();
                 return format!(
-                    "What one more request may come to{amount} did not fit into the run's limit \
-                     ({key}: {} used), and the model gave no answer.",
+                    "The most that one more request can use{amount} did not fit into the run's \
+                     limit ({key}: {} used), and the model gave no answer.",
                     format_share(used, limit)
                 );
             }

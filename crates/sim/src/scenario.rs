@@ -56,7 +56,11 @@ const BUILTIN: &[(&str, &str, PlayFn)] = &[
     ),
     ("looper", "makes the same call for ever, until told to answer", loops::play_looper),
     ("alternator", "alternates between two calls for ever, until told", loops::play_alternator),
-    ("sweeper", "one reading tool over ever new arguments, until told", loops::play_sweeper),
+    (
+        "sweeper",
+        "calls one reading tool with new arguments each time, until told",
+        loops::play_sweeper,
+    ),
     ("poller", "asks for a status that does not change, until told", loops::play_poller),
     ("parallel", "batches of six calls, three times, then answers", loops::play_parallel),
     (

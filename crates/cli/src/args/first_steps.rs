@@ -83,8 +83,8 @@ pub(super) fn pages_args(matches: &ArgMatches) -> Result<PagesArgs, Failure> {
         .ok_or_else(|| Failure::usage(format!("--listen must be {LISTEN}, got \"{text}\"")))?;
     if !listen.ip().is_loopback() {
         return Err(Failure::usage(format!(
-            "--listen must be a loopback address such as 127.0.0.1:4145, got \"{text}\": the pages \
-             show what runs did to everybody who reaches them; `softland serve` has [admin] \
+            "--listen must be a loopback address such as 127.0.0.1:4145, got \"{text}\": everybody \
+             who can reach the pages can read them; `softland serve` has [admin] \
              token_env for other addresses"
         )));
     }

@@ -193,7 +193,7 @@ fn parse_deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
         (Some(_), Some(_)) => {
             Err(Failure::usage("--delete takes either RUN or --before TIME, not both"))
         }
-        _ => Err(Failure::usage("--delete needs to know what: --delete RUN, or --before TIME")),
+        _ => Err(Failure::usage("--delete needs a RUN, or --before TIME")),
     }
 }
 

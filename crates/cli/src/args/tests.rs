@@ -282,7 +282,7 @@ fn runs_and_show_take_a_ledger() {
     assert_eq!(delete(&["run-1"]), Deletion::Run("run-1".to_owned()));
     assert_eq!(delete(&["--before", "2d"]), Deletion::Before("48h".parse().unwrap()));
     for (args, message) in [
-        (&["runs", "--delete"][..], "--delete needs to know what"),
+        (&["runs", "--delete"][..], "--delete needs a RUN, or --before TIME"),
         (&["runs", "--delete", "run-1", "--before", "1d"], "either RUN or --before TIME, not both"),
         (&["runs", "--before", "1d"], "--delete"),
         (

@@ -105,8 +105,8 @@ impl RunOrigin {
                 };
                 if let Some(flag) = find_different_arg(args, &was) {
                     return Err(Failure::usage(format!(
-                        "{flag} is not what {run} was begun with, and that has ended: nothing of \
-                         it is run again (softland run --continue {run} PROMPT asks it more)"
+                        "{flag} has another value than at the beginning of {run}, which has ended \
+                         and is not run again (softland run --continue {run} PROMPT asks it more)"
                     )));
                 }
                 let finished = Box::new(finished.clone());

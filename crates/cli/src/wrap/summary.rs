@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use softland_agent::core::{NanoUsd, Outcome};
+use softland_agent::core::{NanoUsd, Outcome, Reason};
 use softland_gateway::{INTERVENTIONS, ObservedSummary, RecapRun, Summary};
 
 use crate::render::format_count;
@@ -47,7 +47,7 @@ fn describe_total(summary: &Summary) -> String {
         (failed, "failed"),
         (cancelled, "cancelled"),
     ];
-    let runs: u64 = ends.iter().map(|(count, _)| count).sum();
+    let runs = count_runs(summary);
     // Landed and stopped runs are the numbers that users look for, so zeros are shown, too.
     let ends: Vec<String> = ends
         .iter()
@@ -87,13 +87,16 @@ fn describe_unknown(summary: &Summary) -> Option<String> {
 fn describe_runs(summary: &Summary) -> Vec<String> {
     let runs = &summary.recap.runs;
     let mut lines: Vec<String> = runs.iter().take(NAMED).map(describe_run).collect();
-    let all =
-        [summary.answered, summary.landed, summary.stopped, summary.failed, summary.cancelled];
-    let more = all.iter().sum::<u64>().saturating_sub(lines.len() as u64);
+    let more = count_runs(summary).saturating_sub(lines.len() as u64);
     if more > 0 && !lines.is_empty() {
         lines.push(format!("and {}", format_count(more, "more run")));
     }
     lines
+}
+
+fn count_runs(summary: &Summary) -> u64 {
+    let Summary { answered, landed, stopped, failed, cancelled, .. } = *summary;
+    [answered, landed, stopped, failed, cancelled].iter().sum()
 }
 
 fn describe_run(run: &RecapRun) -> String {
@@ -104,7 +107,7 @@ fn describe_run(run: &RecapRun) -> String {
             format!("{limit} {value} left too little for one more request (up to {needed})")
         }
         (Some(limit), Some(value), None) => format!("{limit} {value} was reached"),
-        _ => ended.reason.to_string(),
+        _ => explain_reason(&ended.reason),
     };
     let agent = run.agent.as_ref().map(|agent| format!(" ({agent})")).unwrap_or_default();
     let local = if run.local && ended.outcome != Outcome::Failed {
@@ -122,6 +125,18 @@ fn describe_run(run: &RecapRun) -> String {
     )
 }
 
+/// Explains the end of a run that no limit caused.
+fn explain_reason(reason: &Reason) -> String {
+    match reason {
+        Reason::Final => "the model ended by itself".to_owned(),
+        Reason::Refusal => "the model refused".to_owned(),
+        Reason::Truncated => "the output was cut off repeatedly".to_owned(),
+        Reason::Provider => "the provider failed".to_owned(),
+        Reason::User => "the program or a person ended it".to_owned(),
+        reason => reason.to_string(),
+    }
+}
+
 /// Names the command that shows more, or what the ledger lacks.
 fn describe_ledger(summary: &Summary, place: Place<'_>) -> Option<String> {
     let path = place.ledger?;
@@ -132,13 +147,17 @@ fn describe_ledger(summary: &Summary, place: Place<'_>) -> Option<String> {
             format_count(summary.lost_records, "record")
         ));
     }
-    let runs = [summary.answered, summary.landed, summary.stopped, summary.failed];
-    let any = runs.iter().any(|count| *count > 0) || summary.cancelled > 0;
-    Some(match any {
-        true => "softland show last shows the last run step by step; softland pages shows all \
-                 runs in a browser"
+    let runs = count_runs(summary);
+    Some(match (runs, summary.recap.runs.as_slice()) {
+        (0, _) => format!("softland runs lists what was spent ({})", path.display()),
+        // Another program may have written a newer run meanwhile.
+        (1, [run]) => format!(
+            "softland show {} shows it step by step; softland pages shows all runs in a browser",
+            run.run
+        ),
+        _ => "softland show last shows the last run step by step; softland pages shows all runs \
+              in a browser"
             .to_owned(),
-        false => format!("softland runs lists what was spent ({})", path.display()),
     })
 }
 
@@ -158,7 +177,7 @@ fn describe_observed(would: &ObservedSummary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use softland_agent::core::{Because, Reason, RunEnding, Rung};
+    use softland_agent::core::{Because, RunEnding, Rung};
     use softland_gateway::Recap;
 
     use super::*;
@@ -220,6 +239,19 @@ mod tests {
             ]
         );
         assert!(said[4].contains("softland show last"), "{said:?}");
+    }
+
+    #[test]
+    fn a_single_run_is_named_by_its_id() {
+        let answered = RunEnding::without_limit(Outcome::Answered, Reason::Final);
+        let runs = vec![ended("run-1", answered, Some(NanoUsd(10_000_000)))];
+        let recap = Recap { runs, ..Recap::default() };
+        let summary = Summary { requests: 9, answered: 1, recap, ..Summary::default() };
+        let place = Place { program: "claude", ledger: Some(Path::new("/x/softland.db")) };
+        let said = summary_lines(&summary, place);
+        let wanted = "softland: run-1 answered: the model ended by itself; 31 turns, ";
+        assert!(said[1].starts_with(wanted), "{said:?}");
+        assert!(said[2].starts_with("softland: softland show run-1 shows it step by step; "));
     }
 
     #[test]

@@ -72,6 +72,9 @@ fn a_ledger_that_a_gateway_has_just_written_is_read_as_it_is() {
         assert!(landed.clone().all(|run| run["wasted_usd"].as_f64().unwrap() > 0.0), "{report}");
     }
     assert_eq!(of_ledger["totals"]["wasted_usd"], of_log["totals"]["wasted_usd"]);
+    // Both together tell of the same three runs.
+    let of_both = audit(folder.path());
+    assert_eq!(of_both["totals"], of_ledger["totals"]);
     let again = Server::serve(folder.path(), &["--config", &config], &[]);
     let shown = totals(&again)["all"]["wasted_usd"].as_f64().unwrap();
     let audited = of_ledger["totals"]["wasted_usd"].as_f64().unwrap();

@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::server::*;
 use crate::support::*;
@@ -64,7 +64,8 @@ fn a_wrapped_run_is_found_again_without_a_path() {
     let ledger = ledger_of(folder);
     let said = said.says(&format!("ledger: {}", ledger.display()));
     assert_eq!((mode(&ledger), mode(ledger.parent().unwrap())), (0o600, 0o700));
-    let said = said.says(" landed: tool_calls_limit 3 was reached; ").says("softland show last");
+    let said =
+        said.says(" landed: tool_calls_limit 3 was reached; ").says("softland: softland show ");
     let listed = said_by(&mut at(folder, &["runs", "--json"])).status(0).events();
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!(
@@ -72,7 +73,8 @@ fn a_wrapped_run_is_found_again_without_a_path() {
         (&"landed".into(), &"tool_calls_limit".into())
     );
     let id = listed[0]["run"].as_str().unwrap();
-    assert!(said.stderr.contains(id), "{}", said.stderr);
+    let said = said.says(&format!("softland show {id} shows it step by step"));
+    assert!(said.stdout.contains("product/pricing.md"), "{}", said.stdout);
     for run in ["last", id] {
         let shown = said_by(&mut at(folder, &["show", run])).status(0).stdout;
         assert!(
@@ -101,6 +103,9 @@ fn the_last_run_is_the_one_that_was_written_last() {
     run();
     let kept = said_by(&mut at(folder, &["show", "last"])).status(0).stdout;
     assert!(kept.contains("model sim/reader"), "{kept}");
+    // Each call has one line, and its result another.
+    let input = "{\"path\":\".\"}";
+    assert_eq!(kept.matches(input).count(), 1, "{kept}");
     said_by(&mut at(folder, &["show", "last", "--call", "1.1"])).status(0);
     said_by(&mut wrapping(folder, &sim, &[])).status(0);
     let wrapped = said_by(&mut at(folder, &["show", "last"])).status(0).stdout;
@@ -118,8 +123,9 @@ fn it_can_be_left_out() {
         .status(0)
         .says("ledger: off (--no-ledger)");
     let said = said_by(wrapping(folder, &sim, &[]).env("SOFTLAND_LEDGER", "off")).status(0);
-    let said = said.says("ledger: off (SOFTLAND_LEDGER)").says(" answered: final; ");
-    assert!(!said.stderr.contains("show last"), "{}", said.stderr);
+    let said =
+        said.says("ledger: off (SOFTLAND_LEDGER)").says(" answered: the model ended by itself; ");
+    assert!(!said.stderr.contains("softland show"), "{}", said.stderr);
     assert!(!folder.join("state").exists());
     said_by(wrapping(folder, &sim, &[]).env("SOFTLAND_LEDGER", "no"))
         .status(2)
@@ -140,7 +146,7 @@ fn many_wraps_at_once_write_one_ledger() {
         let output = wrap.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        assert!(said.contains("softland show last") && !said.contains("lacks"), "{said}");
+        assert!(said.contains(" shows it step by step") && !said.contains("lacks"), "{said}");
     }
     let listed = said_by(&mut at(folder, &["runs", "--json"])).status(0).events();
     assert_eq!(listed.len(), MANY, "{listed:?}");
@@ -157,8 +163,8 @@ fn a_state_folder_that_cannot_be_written_costs_the_record_only() {
     let file = file(folder, "file", "");
     let said = said_by(wrapping(folder, &sim, &[]).env("XDG_STATE_HOME", &file)).status(0);
     let said = said.says("warning: no ledger is kept: the folder ").says(&file);
-    let said = said.says("ledger: none").says(" answered: final; ");
-    assert!(!said.stdout.is_empty() && !said.stderr.contains("show last"), "{}", said.stderr);
+    let said = said.says("ledger: none").says(" answered: the model ended by itself; ");
+    assert!(!said.stdout.is_empty() && !said.stderr.contains("softland show"), "{}", said.stderr);
     let gone = said_by(wrapping(folder, &sim, &[]).env_remove("XDG_STATE_HOME")).status(0);
     gone.says("no ledger is kept: neither XDG_STATE_HOME nor HOME names a folder");
     let mut command = at(folder, &["serve", "--listen", "127.0.0.1:0"]);
@@ -186,7 +192,7 @@ fn a_full_disk_loses_records_and_says_how_many() {
     let said = said_by(&mut command).status(0);
     assert!(said.stderr.contains(" spent on 5 requests"), "{}", said.stderr);
     let said = said.says("softland: the ledger lacks ").says(" of this program: ");
-    assert!(!said.stderr.contains("show last"), "{}", said.stderr);
+    assert!(!said.stderr.contains("softland show"), "{}", said.stderr);
 }
 
 /// Writes a ledger as an earlier version did, with one run.
@@ -276,4 +282,32 @@ fn pages_show_the_ledger_and_change_nothing() {
     assert!(list.contains("\"landed\"") && !list.contains("\"answered\""), "{list}");
     pages.signal("TERM");
     assert!(pages.ended().0.success());
+}
+
+/// A run that another process has open grows on its page until it has ended.
+#[test]
+fn an_open_runs_page_follows_what_is_written() {
+    let (folder, sim) = (tempdir().unwrap(), Server::sim("reader"));
+    let folder = folder.path();
+    let flags = ["--anthropic-base-url", &*sim.url()];
+    let gateway = Server::start(at(folder, &["serve", "--listen", "127.0.0.1:0"]).args(flags));
+    rest(gateway.ask_as_agent(MODEL, false));
+    let pages = Server::start(&mut at(folder, &["pages", "--listen", "127.0.0.1:0"]));
+    let deadline = Instant::now() + PATIENCE;
+    let run = loop {
+        let listed = said_by(&mut at(folder, &["runs", "--json"])).status(0).events();
+        if let Some(run) = listed.first() {
+            break run["run"].as_str().unwrap().to_owned();
+        }
+        assert!(Instant::now() < deadline, "the run is not recorded");
+    };
+    let mut stream = pages.open(&format!("/api/runs/{run}/events"));
+    let begun = read_until(&mut stream, "\"event\":\"usage\"");
+    assert!(!begun.contains("\"event\":\"done\""), "{begun}");
+    // The gateway ends its open runs when it stops.
+    gateway.signal("TERM");
+    gateway.ended();
+    let more = read_until(&mut stream, "\"event\":\"error\"");
+    assert!(more.contains("\"cancelled\"") && !more.contains("run_start"), "{more}");
+    assert!(!rest(stream).contains("\"event\""), "nothing comes behind the end");
 }

@@ -260,8 +260,9 @@ fn a_unique_prefix_is_enough_and_nothing_else() {
     let elsewhere = tempfile::tempdir().unwrap();
     in_folder(elsewhere.path(), &["runs"]).status(2).says("there is no ledger yet");
     std::fs::write(elsewhere.path().join("softland.db"), "").unwrap();
-    let empty =
-        in_folder(elsewhere.path(), &["runs"]).status(0).says("no such runs in softland.db");
+    let empty = in_folder(elsewhere.path(), &["runs"])
+        .status(0)
+        .says("no runs are recorded yet in softland.db");
     assert!(empty.stdout.is_empty());
     in_folder(elsewhere.path(), &["show", "r"]).status(2).says("softland.db holds no runs yet");
     std::fs::write(elsewhere.path().join("softland.db"), "this is no ledger".repeat(99)).unwrap();

@@ -173,7 +173,9 @@ fn a_run_is_kept_in_the_state_folder_and_asked_more_by_its_id() {
     for (flag, value) in others {
         let said = said_by(at(&state).args(["run", "--resume", &run, flag, value])).status(2);
         assert_eq!(said.stdout, "", "{flag}");
-        said.says(&format!("{flag} is not what {run} was begun with, and that has ended"));
+        said.says(&format!(
+            "{flag} has another value than at the beginning of {run}, which has ended"
+        ));
     }
     assert_eq!(std::fs::read(&journal).unwrap(), before);
     // A further question is a run of its own, under the same policy, in the same conversation.

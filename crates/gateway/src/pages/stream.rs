@@ -25,6 +25,8 @@ const PIECE: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(250);
 /// The silence after which a keepalive is sent.
 const SILENCE: Duration = Duration::from_secs(15);
+/// The name of a tape that is read from the ledger and has no number of its own.
+const RECORDED: &str = "kept";
 /// The time after which a page that was cut off reconnects.
 const RETRY: &[u8] = b"retry: 1000\n\n";
 
@@ -77,6 +79,8 @@ pub(super) async fn stream_run(
     headers: &HeaderMap,
     permit: StreamPermit,
 ) -> Result<Option<Response<Body>>, StoreError> {
+    // The file is looked at before it is read, so that no change is missed.
+    let file = watched_file(gate);
     let row = gate.services.state.find_run(run).await?;
     let open = row.as_ref().is_some_and(|row| row.end.is_none());
     let known = gate.watch.tapes.find_tape(run).is_some();
@@ -97,18 +101,19 @@ pub(super) async fn stream_run(
     } else {
         let start = read_beginning(gate, run, row).await.filter(|start| start.found);
         let Some(start) = start else { return Ok(None) };
+        if let Some(file) = file.filter(|_| !start.over) {
+            return Ok(Some(stream_recorded(gate, run, file, start, headers, permit)));
+        }
         ReaderGuard(Arc::new(Tape::from_steps(usize::MAX, run, start.steps)))
     };
     let name = match tape.0.name() {
-        usize::MAX => "kept".to_owned(),
+        usize::MAX => RECORDED.to_owned(),
         name => format!("{}t{name}", gate.pages.stamp),
     };
-    let from = last_id(headers).filter(|(_, had)| had.as_ref().is_none_or(|had| *had == name));
-    let lost = from.is_none() && headers.contains_key("last-event-id");
+    let (from, lost) = last_position(headers, &name);
     let (sender, response) = open_stream();
     let gate = Arc::clone(gate);
     tokio::spawn(async move {
-        let from = from.map(|(seq, _)| seq.saturating_add(1));
         tokio::select! {
             () = follow_tape(&tape.0, &name, from, lost, &sender) => sender.finish(),
             () = sender.closed() => {}
@@ -117,6 +122,72 @@ pub(super) async fn stream_run(
         drop((tape, permit));
     });
     Ok(Some(response))
+}
+
+/// Returns the number of the line that a page wants next, and true if its position belongs to
+/// another tape than the named one.
+fn last_position(headers: &HeaderMap, name: &str) -> (Option<u64>, bool) {
+    let from = last_id(headers).filter(|(_, had)| had.as_deref().is_none_or(|had| had == name));
+    let lost = from.is_none() && headers.contains_key("last-event-id");
+    (from.map(|(seq, _)| seq.saturating_add(1)), lost)
+}
+
+/// Streams a run that another process is writing into the ledger.
+fn stream_recorded(
+    gate: &Arc<GatewayState>,
+    run: &str,
+    file: WatchedFile,
+    start: start::TapeStart,
+    headers: &HeaderMap,
+    permit: StreamPermit,
+) -> Response<Body> {
+    let position = last_position(headers, RECORDED);
+    let (sender, response) = open_stream();
+    let (gate, run) = (Arc::clone(gate), run.to_owned());
+    tokio::spawn(async move {
+        tokio::select! {
+            () = follow_recorded(&gate, &run, file, start, position, &sender) => sender.finish(),
+            () = sender.closed() => {}
+            () = gate.pages.leaving.cancelled() => {}
+        }
+        drop(permit);
+    });
+    response
+}
+
+/// Reads the run again whenever the ledger has changed, until the run has ended.
+async fn follow_recorded(
+    gate: &Arc<GatewayState>,
+    run: &str,
+    mut file: WatchedFile,
+    mut start: start::TapeStart,
+    (mut from, mut lost): (Option<u64>, bool),
+    sender: &BodySender,
+) {
+    loop {
+        let over = start.over;
+        let tape = Tape::from_steps(usize::MAX, run, start.steps);
+        follow_tape(&tape, RECORDED, from, lost, sender).await;
+        if over {
+            return;
+        }
+        let longer = loop {
+            file.wait_for_change(sender).await;
+            let Some(next) = read_beginning(gate, run, None).await else { return };
+            // A run that was deleted meanwhile stays as it was shown.
+            if !next.found {
+                return;
+            }
+            let longer = Tape::from_steps(usize::MAX, run, next.steps.clone());
+            if next.over || longer.bounds() != tape.bounds() {
+                start = next;
+                break longer;
+            }
+        };
+        // Where contents are kept, a turn's text goes between lines that were there before.
+        lost = !longer.begins_with(&tape);
+        from = (!lost).then(|| tape.bounds().1);
+    }
 }
 
 async fn read_beginning(
@@ -257,6 +328,20 @@ fn watched_file(gate: &GatewayState) -> Option<WatchedFile> {
 }
 
 impl WatchedFile {
+    /// Waits until the file has changed, and keeps the page's connection alive meanwhile.
+    async fn wait_for_change(&mut self, sender: &BodySender) {
+        let mut quiet = Duration::ZERO;
+        while !self.has_changed() {
+            tokio::time::sleep(LOOK).await;
+            quiet += LOOK;
+            if quiet >= SILENCE {
+                quiet = Duration::ZERO;
+                // A page that has left is noticed by its stream.
+                let _ = sender.send(Bytes::from_static(b":\n\n")).await;
+            }
+        }
+    }
+
     fn has_changed(&mut self) -> bool {
         let old = std::mem::replace(&mut self.state, file_states(&self.path));
         old != self.state

@@ -94,7 +94,7 @@ async fn what_a_limit_has_no_room_for_is_a_whole_answer_that_names_tool_and_amou
         let said = answer.text();
         assert!(said.contains("softland's, not the model's") && said.contains("`mcp`"), "{said}");
         assert!(said.contains("cost_limit_usd: $0.00 of $1.00"), "{said}");
-        assert!(said.contains("may come to, $1"), "{said}");
+        assert!(said.contains("one more request can use ($1"), "{said}");
         assert_eq!(turns(&provider).len(), 0);
     }
 }

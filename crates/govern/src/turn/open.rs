@@ -568,8 +568,8 @@ fn refuse_lost_store(target: &Target, why: &str) -> Response<Body> {
 
 /// Returns the response for a client whose run was cancelled. SDKs do not send the request again.
 pub(super) fn refuse_cancelled(target: &Target) -> Response<Body> {
-    let message = "softland: this run was cancelled by whoever watches it; a new message begins a \
-                   new run";
+    let message = "softland: a person cancelled this run on softland's pages; a new message begins \
+                   a new run";
     let refusal = Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message);
     errors::without_retry(refusal.to_response())
 }

@@ -8,6 +8,7 @@ mod human;
 mod long;
 mod reading;
 mod recorded;
+mod repeated;
 
 mod replay;
 mod spending;

@@ -23,7 +23,9 @@ pub(super) fn check_notebook(notebook: &Value) -> Result<(), String> {
                 .to_owned());
         }
         (Some(major), _) if major != 4 => {
-            return Err(format!("it is a notebook of format {major}; format 4 is known here"));
+            return Err(format!(
+                "it is a notebook of format {major}, and softland opens format 4 only"
+            ));
         }
         _ => return Err("it is not a notebook: it has no `nbformat` and `nbformat_minor`".into()),
     };

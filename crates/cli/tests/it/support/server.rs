@@ -144,9 +144,15 @@ impl Server {
 
     /// The response to `GET PATH`.
     pub(crate) fn get(&self, path: &str) -> String {
-        let request =
-            format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
-        rest(self.send(&request))
+        rest(self.open(path))
+    }
+
+    /// Sends `GET PATH` and leaves the response to be read.
+    pub(crate) fn open(&self, path: &str) -> TcpStream {
+        self.send(&format!(
+            "GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",
+            self.address
+        ))
     }
 
     fn send(&self, request: &str) -> TcpStream {
