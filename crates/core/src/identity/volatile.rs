@@ -8,8 +8,26 @@
 use crate::digest::Digest;
 
 /// Words before a number that is a process's or an attempt's.
-const NUMBERED: [&str; 9] =
-    ["pid", "process", "attempt", "attempts", "retry", "retries", "try", "tries", "port"];
+const NUMBERED: [&str; 12] = [
+    "pid",
+    "ppid",
+    "tid",
+    "process",
+    "goroutine",
+    "attempt",
+    "attempts",
+    "retry",
+    "retries",
+    "try",
+    "tries",
+    "port",
+];
+
+/// The fewest digits of a number that is no finding: a time in seconds since 1970 has ten.
+const TIME_DIGITS: usize = 10;
+
+/// The fewest digits of a hash: Git shows seven.
+const HASH_DIGITS: usize = 7;
 
 /// The smallest port of those that systems hand out (Linux begins at 32768).
 const EPHEMERAL: u64 = 32_768;
@@ -81,6 +99,8 @@ fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace())
         .flat_map(|part| part.split("\\n"))
         .flat_map(|part| part.split("\\t"))
+        // Members of JSON.
+        .flat_map(|part| part.split(",\""))
         .filter(|word| !word.is_empty())
 }
 
@@ -94,9 +114,14 @@ fn stable_parts<'w>(word: &'w str, before: &str, next: &str) -> (&'w str, &'w st
         return (word, "");
     }
     let bare = trim_marks(word);
-    if holds_date(word) || is_clock(bare) || is_duration(bare) || is_address(bare) || is_uuid(bare)
-    {
+    let is_id = is_address(bare) || is_uuid(bare) || is_hash(bare);
+    if holds_date(word) || is_clock(bare) || is_duration(bare) || is_id || is_offset(word) {
         return ("", "");
+    }
+    if let Some((name, time)) = bare.rsplit_once([':', '='])
+        && is_time_stamp(time)
+    {
+        return (name, "");
     }
     if let Some((name, port)) = bare.rsplit_once(':')
         && port.parse::<u64>().is_ok_and(|port| port >= EPHEMERAL)
@@ -109,12 +134,19 @@ fn stable_parts<'w>(word: &'w str, before: &str, next: &str) -> (&'w str, &'w st
     {
         return (name, "");
     }
+    let unit = trim_marks(next);
+    let lasts = UNITS.contains(&unit) && !SHORT_UNITS.contains(&unit);
+    if is_time_stamp(bare) || (lasts && is_decimal(bare)) {
+        return ("", "");
+    }
     let (number, _) = bare.split_once('/').unwrap_or((bare, ""));
     if !is_number(number) {
         return without_bracketed_id(word);
     }
-    let unit = trim_marks(next);
-    let lasts = UNITS.contains(&unit) && !SHORT_UNITS.contains(&unit);
+    // A process id before a message.
+    if word.starts_with('[') && word.trim_end_matches(':').ends_with(']') && number.len() > 2 {
+        return ("", "");
+    }
     let is_job = JOB_ENDS.contains(&unit);
     match lasts || is_job || is_numbered(trim_marks(before), number) {
         true => ("", ""),
@@ -136,6 +168,30 @@ fn trim_marks(word: &str) -> &str {
 
 fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_decimal(word: &str) -> bool {
+    let (whole, fraction) = word.split_once(['.', ',']).unwrap_or((word, "0"));
+    is_number(whole) && is_number(fraction)
+}
+
+/// Returns true for a time in seconds or less since 1970.
+fn is_time_stamp(word: &str) -> bool {
+    let whole = word.split(['.', ',']).next().unwrap_or_default();
+    is_decimal(word) && whole.len() >= TIME_DIGITS
+}
+
+/// Returns true for the name of a commit or of a container.
+fn is_hash(word: &str) -> bool {
+    let hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    let letters = word.bytes().any(|byte| byte.is_ascii_lowercase());
+    word.len() >= HASH_DIGITS && word.bytes().all(hex) && letters
+}
+
+/// Returns true for a place in a function (`+0x1d`).
+fn is_offset(word: &str) -> bool {
+    let digits = word.strip_prefix("+0x").unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns true for a word with a date in it, such as a time stamp or the name of a log.
@@ -226,6 +282,23 @@ mod tests {
                 "FAIL\texample.com/a\t0.014s",
                 "FAIL\texample.com/b\t0.003s",
             ),
+            ("Total time:  1.2 s", "Total time:  13.0 s", "Total lines:  1.2 s"),
+            (
+                "goroutine 7 [running]: main.go:5 +0x1d",
+                "goroutine 18 [running]: main.go:5 +0xc8",
+                "goroutine 7 [running]: main.go:6 +0x1d",
+            ),
+            ("[3012] no bind", "[3013] no bind", "[3012] no port"),
+            ("a[3] is bad", "a[3] is bad", "a[4] is bad"),
+            (
+                "{\"ts\":1700000001.123,\"msg\":\"no db\"}",
+                "{\"ts\":1700000002.5,\"msg\":\"no db\"}",
+                "{\"ts\":1700000001.123,\"msg\":\"no user\"}",
+            ),
+            ("no push of 12d6876", "no push of 3f0a9b1", "no pull of 12d6876"),
+            ("container 0a1b2c3d4e5f is", "container ff00aa11bb22 is", "image 0a1b2c3d4e5f is"),
+            ("needs 1.2.0", "needs 1.2.0", "needs 1.3.0"),
+            ("1500 errors", "1500 errors", "1499 errors"),
             ("a_test.go:5: got 1", "a_test.go:5: got 1", "a_test.go:5: got 2"),
             ("a.js:12:5 error", "a.js:12:5 error", "a.js:14:5 error"),
             ("12:5 error in x", "12:5 error in x", "14:5 error in x"),
