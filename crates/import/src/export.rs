@@ -8,10 +8,9 @@ use softland_session::core::{NanoUsd, UserMessage};
 use softland_session::wire::Tokens;
 use softland_session::wire::json::{Cursor, write_str};
 
-use crate::fold::MACHINE;
 use crate::report::RunReport;
 use crate::report::spending::format_time;
-use crate::step::TurnStep;
+use crate::step::{MACHINE, TurnStep};
 
 /// The version of the schema that is written.
 const VERSION: &str = "ATIF-v1.6";

@@ -23,8 +23,8 @@ use softland_session::core::{
 
 use crate::report::RunReport;
 use crate::step::{
-    ActivityRow, ConversationId, ConversationStart, KnownTurn, RecordedSignal, Sink, TurnStep,
-    UserStep,
+    ActivityRow, ConversationId, ConversationStart, KnownTurn, MACHINE, RecordedSignal, Sink,
+    TurnStep, UserStep,
 };
 use carried::CarriedResults;
 use current::OpenRun;
@@ -34,9 +34,6 @@ use money::{InputBound, Prices, compute_held, with_price};
 use shared_spending::RunMoment;
 pub use shared_spending::SharedSpending;
 use spending::shorten_title;
-
-/// The stand-in for a message that a program wrote and that carries no information.
-pub(crate) const MACHINE: &str = "<system-reminder></system-reminder>";
 
 /// Settings of the replay.
 #[derive(Clone, Debug, Default)]

@@ -5,6 +5,9 @@ use softland_session::core::{
 };
 use softland_session::wire::Tokens;
 
+/// The stand-in for a message that a program wrote and that carries no information.
+pub(crate) const MACHINE: &str = "<system-reminder></system-reminder>";
+
 /// A conversation of a file, counted from 0. Several may be open at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConversationId(pub usize);
