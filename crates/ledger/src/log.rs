@@ -292,7 +292,7 @@ mod tests {
         for text in ["notes without a line end", "[1]\n{\"v\":1,\"seq\":0}", "\n"] {
             fs::write(&path, text).unwrap();
             let error = EventLog::open(&path, 1 << 20, 1).unwrap_err();
-            assert!(error.to_string().contains("no event log"), "{error}");
+            assert!(error.to_string().contains("not an event log"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         for torn in ["", "{", r#"{"v":1,"#] {

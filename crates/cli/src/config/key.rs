@@ -69,7 +69,7 @@ impl ConfigReader<'_> {
             match entry.name {
                 "name" => key.name = self.read_key_name(&entry).unwrap_or_default(),
                 "token_env" => {
-                    let variable = self.read_variable(&entry, "SOFTLAND_TOKENS");
+                    let variable = self.read_variable(&entry, "ANA_TOKEN");
                     key.token = variable.map(KeyToken::Variable);
                 }
                 "token_sha256" => key.token = self.read_digest(&entry).map(KeyToken::Digest),

@@ -177,7 +177,7 @@ fn a_policy_file_is_tried_with_its_prices() {
     assert_eq!(runs(&flagged)[0]["what_if"]["ended_at_turn"], json!(7), "a flag goes first");
     let two = file(folder.path(), "two.toml", "[policy.a]\n[policy.b]\n");
     said(&["audit", &path, "--policy", &two]).status(2).says("none is named `default`");
-    said(&["audit", &path, "--policy", "coding"]).status(2).says("the FILE of a config");
+    said(&["audit", &path, "--policy", "coding"]).status(2).says("audit takes a config here");
     let wrong = file(folder.path(), "wrong.toml", "[policy.default]\ntool_call_limit = 4\n");
     said(&["audit", &path, "--policy", &wrong]).status(2).says("tool_calls_limit");
 }

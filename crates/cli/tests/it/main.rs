@@ -25,6 +25,5 @@ mod support;
 mod terminal;
 mod tidy;
 mod tools;
-mod vendored;
 mod wrap;
 mod wrong_commands;

@@ -51,5 +51,5 @@ fn a_start_that_is_refused_leaves_nothing_behind() {
     refused("new.ipynb", &["--listen", "0.0.0.0:0"]).says("is not a loopback address");
     let free = ["--listen", "127.0.0.1:0"];
     refused("new.ipynb", &["--kernel", "nowhere", free[0], free[1]]).says("there are: ");
-    refused("a.txt", &free).says("FILE.ipynb");
+    refused("a.txt", &free).says("a.txt does not end in .ipynb");
 }

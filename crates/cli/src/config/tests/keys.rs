@@ -8,7 +8,8 @@ fn keys_become_what_the_gateway_is_told() {
     let text = format!(
         "[[key]]\nname = 'ana'\ntoken_env = 'KEY'\naccount = 'acme/search/ana'\npolicy = 'coding'\n\
          [[key]]\nname = 'bo'\ntoken_sha256 = '{DIGEST}'\npolicies = ['strict']\n\
-         [clients]\ntokens_env = 'TOKENS'\n[policy.strict]\n"
+         [clients]\ntokens_env = 'TOKENS'\n[policy.strict]\n\
+         [upstream.anthropic]\napi_key_env = 'KEY'\n"
     );
     let settings = settings(&text, &Overrides::default()).unwrap();
     let [ana, bo, one, two] = &settings.keys[..] else { panic!("{:?}", settings.keys) };

@@ -131,7 +131,7 @@ fn a_key_behind_an_open_door_is_refused() {
         problems,
         ["c.toml:1: listen: 0.0.0.0:4141 can be reached from other machines, and anybody there \
              could spend the key of c.toml:3: upstream.openai.api_key_env; name the tokens that \
-             clients must show with [clients] tokens_env, or listen on 127.0.0.1"]
+             clients must show with [[key]] or [clients] tokens_env, or listen on 127.0.0.1"]
     );
     let config = Config::parse("c.toml", open).unwrap();
     assert_eq!(config.serve_problems(), problems[..1]);
