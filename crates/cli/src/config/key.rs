@@ -69,7 +69,8 @@ impl ConfigReader<'_> {
             match entry.name {
                 "name" => key.name = self.read_key_name(&entry).unwrap_or_default(),
                 "token_env" => {
-                    let variable = self.read_variable(&entry, "ANA_TOKEN");
+                    let variable =
+                        self.read_variable(&entry, "ANA_TOKEN; it holds the key's token");
                     key.token = variable.map(KeyToken::Variable);
                 }
                 "token_sha256" => key.token = self.read_digest(&entry).map(KeyToken::Digest),

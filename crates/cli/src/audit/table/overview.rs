@@ -44,10 +44,14 @@ pub(super) fn render_classes(report: &Report, width: usize) -> String {
         .collect();
     let heads = ["", ""];
     let columns = Columns::fit(&heads, &cells, width.saturating_sub(2));
-    let mut text = "Where the money went:\n".to_owned();
+    let mut text = flow_lines(&["Where the money went:".to_owned()], width, "");
     let named = rows.iter().map(|(_, name)| name.width()).max().unwrap_or(0);
     for ((money, name), cells) in rows.iter().zip(&cells) {
         let line = format!("  {}  {name}", columns.align(cells));
+        if line.width() > width {
+            text += &flow_lines(&[format!("{} {name}", cells.join(" "))], width, "  ");
+            continue;
+        }
         let room = width.saturating_sub(line.width() + named - name.width() + 2).min(BAR);
         let share = (money.to_dollars() / total.to_dollars() * room as f64).round() as usize;
         let gap = " ".repeat(named - name.width() + 2);
