@@ -145,8 +145,6 @@ pub(super) enum Numbers {
 enum Piece<'t> {
     /// A number; empty for a word of time beside one.
     Number(&'t str),
-    /// A word that stands for a time if a number is beside it.
-    TimeWord(&'t str),
     Word(&'t str),
     /// White space, or the characters within numbers and times.
     Gap(&'t str),
@@ -180,7 +178,7 @@ pub(super) fn digest_text(text: &str, left_out: Numbers) -> Digest {
                 kept.push('#');
                 (gap, number) = ("", true);
             }
-            Piece::TimeWord(word) | Piece::Word(word) | Piece::Other(word) => {
+            Piece::Word(word) | Piece::Other(word) => {
                 kept.push_str(gap);
                 kept.push_str(word);
                 (gap, number) = ("", false);
@@ -195,10 +193,10 @@ fn count_time_words<'p, 't: 'p>(pieces: impl Iterator<Item = &'p mut Piece<'t>>)
     let mut beside = false;
     for piece in pieces {
         match piece {
-            Piece::TimeWord(_) if beside => *piece = Piece::Number(""),
+            Piece::Word(word) if beside && is_time_word(word) => *piece = Piece::Number(""),
             Piece::Number(_) => beside = true,
             Piece::Gap(_) => {}
-            Piece::TimeWord(_) | Piece::Word(_) | Piece::Other(_) => beside = false,
+            Piece::Word(_) | Piece::Other(_) => beside = false,
         }
     }
 }
@@ -250,7 +248,7 @@ fn is_digits(piece: &Piece<'_>) -> bool {
     match piece {
         Piece::Number(_) => true,
         Piece::Word(word) => word.starts_with(char::is_numeric),
-        Piece::TimeWord(_) | Piece::Gap(_) | Piece::Other(_) => false,
+        Piece::Gap(_) | Piece::Other(_) => false,
     }
 }
 
@@ -259,9 +257,7 @@ fn is_counted(beside: Option<&Piece<'_>>, signs: &[&str], words: &[&str]) -> boo
     match beside {
         Some(Piece::Number(word)) => word.is_empty(),
         Some(Piece::Other(sign)) => signs.contains(sign),
-        Some(Piece::Word(word) | Piece::TimeWord(word)) => {
-            words.iter().any(|known| known.eq_ignore_ascii_case(word))
-        }
+        Some(Piece::Word(word)) => words.iter().any(|known| known.eq_ignore_ascii_case(word)),
         Some(Piece::Gap(_)) | None => false,
     }
 }
@@ -280,7 +276,6 @@ fn split_pieces(text: &str) -> Vec<Piece<'_>> {
         let (piece, behind) = rest.split_at(end);
         pieces.push(match first {
             c if c.is_numeric() => Piece::Number(piece),
-            c if c.is_alphabetic() && is_time_word(piece) => Piece::TimeWord(piece),
             c if c.is_alphabetic() => Piece::Word(piece),
             c if c.is_whitespace() || matches!(c, ':' | '.' | ',' | '-' | '/' | '+') => {
                 Piece::Gap(piece)
