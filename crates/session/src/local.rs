@@ -1,13 +1,9 @@
 //! The answer that softland gives where the model gives none. It says that it is softland's, which
 //! limit was reached, what was done and what was gathered.
 
-use std::borrow::Cow;
-
 use softland_core::{Because, Digest, Quantity, Reason, Run, VisibleText, lines};
 use softland_wire::Api;
-use softland_wire::request::{
-    BlockKind, Content, Message as RequestMessage, Request, ResultContent, Role,
-};
+use softland_wire::request::{BlockKind, Content, Request, ResultContent, Role};
 
 use crate::tags::{TagCall, TagReader, WaitingCalls};
 
@@ -182,7 +178,7 @@ fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&TagReader>) 
                 calls = waiting.await_results(reader, message, messages.peek().copied())
             }
             Role::User if !waiting.is_empty() => {
-                let said = message_texts(message);
+                let said: Vec<_> = message.texts().map(|text| text.unescape()).collect();
                 let said: Vec<_> = said.iter().map(|text| &**text).collect();
                 let given = waiting.take_results(reader, &said);
                 let item = |(call, (_, text)): (&TagCall, &(String, String))| {
@@ -198,19 +194,6 @@ fn gathered_texts(request: &Request<'_>, run: &Run, reader: Option<&TagReader>) 
     let items: Vec<_> = rounds.split_off(rounds.len().saturating_sub(own)).concat();
     let most = items.len().saturating_sub(RESULTS);
     items.into_iter().skip(most).collect()
-}
-
-fn message_texts<'a>(message: &RequestMessage<'a>) -> Vec<Cow<'a, str>> {
-    match &message.content {
-        Content::Text(text, _) => vec![text.unescape()],
-        Content::Blocks { blocks, .. } => blocks
-            .iter()
-            .filter_map(|block| match &block.kind {
-                BlockKind::Text { text, .. } => Some(text.unescape()),
-                _ => None,
-            })
-            .collect(),
-    }
 }
 
 /// Gives results the labels of the calls that they stand behind.

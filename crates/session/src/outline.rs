@@ -393,30 +393,17 @@ fn message_blocks<'m, 'a>(message: &'m RequestMessage<'a>) -> &'m [Block<'a>] {
     }
 }
 
-/// Returns the texts of a message, without its results.
-fn message_texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Str<'a>> {
-    let alone = match &message.content {
-        Content::Text(text, _) => Some(*text),
-        Content::Blocks { .. } => None,
-    };
-    let among = message_blocks(message).iter().filter_map(|block| match &block.kind {
-        BlockKind::Text { text, .. } => Some(*text),
-        _ => None,
-    });
-    alone.into_iter().chain(among)
-}
-
 /// Bytes at the beginning of a text that show if it is a summary.
 const OPENING: usize = 256;
 
 /// True if a message holds the summary of a compacted history.
 fn holds_summary(message: &RequestMessage<'_>) -> bool {
-    message_texts(message).any(|text| tables::is_compaction_summary(&text.unescape_head(OPENING)))
+    message.texts().any(|text| tables::is_compaction_summary(&text.unescape_head(OPENING)))
 }
 
 /// Returns the digests of the texts of a message that may be a person's.
 fn message_asks(message: &RequestMessage<'_>) -> impl Iterator<Item = Digest> {
-    let users = message_texts(message).filter(|_| message.role == Role::User);
+    let users = message.texts().filter(|_| message.role == Role::User);
     users.filter_map(|text| ask_digest(&text.unescape()))
 }
 
@@ -435,7 +422,8 @@ fn newest_asks(list: &[RequestMessage<'_>]) -> Vec<Digest> {
 }
 
 fn system_message_digest(message: &RequestMessage<'_>) -> Digest {
-    message_texts(message)
+    message
+        .texts()
         .fold(Digest::EMPTY, |sum, text| sum.followed_by(Digest::from_bytes(text.raw().as_bytes())))
 }
 

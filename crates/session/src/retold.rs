@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use softland_core::Digest;
 use softland_wire::json::{Cursor, Error, Kind};
-use softland_wire::request::{BlockKind, Content, Message, Request, Role};
+use softland_wire::request::{Message, Request, Role};
 
 use crate::outline::Outline;
 
@@ -355,22 +355,8 @@ impl LineNumbers {
     }
 }
 
-fn message_texts<'a>(message: &Message<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
-    let alone = match &message.content {
-        Content::Text(text, _) => Some(*text),
-        Content::Blocks { .. } => None,
-    };
-    let among: Vec<_> = match &message.content {
-        Content::Text(..) => Vec::new(),
-        Content::Blocks { blocks, .. } => {
-            let texts = blocks.iter().filter_map(|block| match &block.kind {
-                BlockKind::Text { text, .. } => Some(*text),
-                _ => None,
-            });
-            texts.collect()
-        }
-    };
-    alone.into_iter().chain(among).map(|text| text.unescape())
+fn message_texts<'a>(message: &Message<'a>) -> impl Iterator<Item = Cow<'a, str>> {
+    message.texts().map(|text| text.unescape())
 }
 
 #[cfg(test)]

@@ -198,18 +198,8 @@ fn result_texts(message: &Message<'_>) -> Vec<String> {
     texts
 }
 
-fn message_texts<'a>(message: &Message<'a>) -> impl Iterator<Item = String> + use<'a> {
-    let texts: Vec<_> = match &message.content {
-        Content::Text(text, _) => vec![*text],
-        Content::Blocks { blocks, .. } => {
-            let texts = blocks.iter().filter_map(|block| match &block.kind {
-                BlockKind::Text { text, .. } => Some(*text),
-                _ => None,
-            });
-            texts.collect()
-        }
-    };
-    texts.into_iter().map(|text| text.unescape().into_owned())
+fn message_texts<'a>(message: &Message<'a>) -> impl Iterator<Item = String> {
+    message.texts().map(|text| text.unescape().into_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use softland_core::tables::{FLAT, FlatFormat};
-use softland_wire::request::{BlockKind, Content, Message as RequestMessage, Role};
+use softland_wire::request::{Message as RequestMessage, Role};
 use softland_wire::tags::parse_listed_calls;
 
 use super::{TagCall, call_id};
@@ -19,7 +19,9 @@ pub(crate) fn calls_of(
     FLAT.iter().find_map(|flat| {
         // In JSON the heading may end in an escaped line break.
         let may_hold = flat.calls.trim_end();
-        let calls: Vec<_> = message_texts(turn)
+        let calls: Vec<_> = turn
+            .texts()
+            .map(|text| text.unescape())
             .filter(|text| text.contains(may_hold))
             .flat_map(|text| parse_listed_calls(&text, flat.calls))
             .enumerate()
@@ -28,7 +30,7 @@ pub(crate) fn calls_of(
                 TagCall { id, name: call.name, input: call.input, unfit: None }
             })
             .collect();
-        let answers = || message_texts(next).any(|text| flat.parse_results(&text).is_some());
+        let answers = || next.texts().any(|text| flat.parse_results(&text.unescape()).is_some());
         (!calls.is_empty() && answers()).then_some((flat, calls))
     })
 }
@@ -40,17 +42,4 @@ pub(crate) fn ids_of(
 ) -> Vec<Cow<'static, str>> {
     let calls = calls_of(turn, next).map(|(_, calls)| calls).unwrap_or_default();
     calls.into_iter().map(|call| Cow::Owned(call.id)).collect()
-}
-
-fn message_texts<'a>(message: &RequestMessage<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
-    let (own, blocks) = match &message.content {
-        Content::Text(text, _) => (Some(*text), &[][..]),
-        Content::Blocks { blocks, .. } => (None, blocks.as_slice()),
-    };
-    let said = |block: &softland_wire::request::Block<'a>| match &block.kind {
-        BlockKind::Text { text, .. } => Some(*text),
-        _ => None,
-    };
-    let all: Vec<_> = own.into_iter().chain(blocks.iter().filter_map(said)).collect();
-    all.into_iter().map(|text| text.unescape())
 }

@@ -55,6 +55,21 @@ pub struct MessageOf<S> {
     pub content: ContentOf<S>,
 }
 
+impl<'a> Message<'a> {
+    /// Returns the texts of the message, in order, without those in its results.
+    pub fn texts(&self) -> impl Iterator<Item = Str<'a>> {
+        let (alone, blocks) = match &self.content {
+            Content::Text(text, _) => (Some(*text), &[][..]),
+            Content::Blocks { blocks, .. } => (None, blocks.as_slice()),
+        };
+        let among = blocks.iter().filter_map(|block| match &block.kind {
+            BlockKind::Text { text, .. } => Some(*text),
+            _ => None,
+        });
+        alone.into_iter().chain(among)
+    }
+}
+
 /// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
