@@ -7,14 +7,21 @@ from pathlib import Path
 
 PATTERNS = ["LICEN[SC]E*", "COPYING*", "COPYRIGHT*", "NOTICE*", "UNLICENSE*"]
 HEAD = """\
-softland is MIT OR Apache-2.0. Its program contains the Rust standard library (MIT OR Apache-2.0, the
-Rust Project Developers) and the packages below, each under the licence that is named beside it.
+softland is MIT OR Apache-2.0. Its program, and the native part of its module for Python, contain the Rust
+standard library (MIT OR Apache-2.0, the Rust Project Developers) and the packages below, each under the
+licence that is named beside it.
 """
+# What is built, by the workspace that it is in.
+BUILT = {"Cargo.toml": "softland-cli", "python/Cargo.toml": "softland-python"}
 
 
 def write_notices(root, triple=None):
-    """Returns the text for the program as it is built for `triple`, or for this machine."""
-    packages = linked_packages(root, triple or host())
+    """Returns the text for program and module as they are built for `triple`, or for this machine."""
+    found = {}
+    for manifest, name in BUILT.items():
+        linked = linked_packages(root / manifest, name, triple or host())
+        found |= {(package["name"], package["version"]): package for package in linked}
+    packages = [found[key] for key in sorted(found)]
     texts = defaultdict(list)
     for package in packages:
         for text in licence_texts(package):
@@ -27,21 +34,21 @@ def write_notices(root, triple=None):
     return "\n\n".join(parts) + "\n"
 
 
-def linked_packages(root, triple):
-    """Packages from elsewhere of which the program has code: no macros, no build scripts, no tests."""
+def linked_packages(manifest, name, triple):
+    """Packages from elsewhere of which the package `name` has code: no macros, no build scripts, no tests."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", triple]
-    said = json.loads(subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout)
+    command += ["--manifest-path", manifest]
+    said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     packages = {package["id"]: package for package in said["packages"]}
     nodes = {node["id"]: node["deps"] for node in said["resolve"]["nodes"]}
-    open_, found = [id_ for id_, p in packages.items() if p["name"] == "softland-cli"], set()
+    open_, found = [id_ for id_, p in packages.items() if p["name"] == name], set()
     while open_:
         id_ = open_.pop()
         if id_ in found or "proc-macro" in packages[id_]["targets"][0]["kind"]:
             continue
         found.add(id_)
         open_ += [dep["pkg"] for dep in nodes[id_] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
-    linked = [packages[id_] for id_ in found if packages[id_]["source"]]
-    return sorted(linked, key=lambda package: (package["name"], package["version"]))
+    return [packages[id_] for id_ in found if packages[id_]["source"]]
 
 
 def licence_texts(package):

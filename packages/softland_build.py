@@ -25,7 +25,7 @@ except ImportError:  # before Python 3.11
 
 ROOT = Path(__file__).resolve().parent.parent
 # What cargo and this file need.
-SDIST = ["Cargo.toml", "Cargo.lock", "LICENSE-MIT", "LICENSE-APACHE", "pyproject.toml", "packages", "crates"]
+SDIST = ["Cargo.toml", "Cargo.lock", "LICENSE-MIT", "LICENSE-APACHE", "pyproject.toml", "packages", "crates", "python"]
 # The licences of what the program contains.
 NOTICES = "THIRD-PARTY.txt"
 IGNORED = {"target", "__pycache__", ".git"}
@@ -33,36 +33,45 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 WORKSPACE = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
 VERSION = WORKSPACE["version"]
 NAME = PROJECT["name"].replace("-", "_")
+# The module's native part, as cargo builds it and as Python imports it. One serves every Python from 3.10 on.
+LIBRARIES = {"linux": "libsoftland_python.so", "darwin": "libsoftland_python.dylib", "win32": "softland_python.dll"}
+PYTHON = "cp310-abi3"
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    program = build_program()
+    program, module = build_both()
     tag = re.sub("[-.]", "_", sysconfig.get_platform())
-    return write_wheel(Path(wheel_directory), program, tag, write_notices(ROOT)).name
+    return write_wheel(Path(wheel_directory), program, module, tag, write_notices(ROOT)).name
 
 
 def build_sdist(sdist_directory, config_settings=None):
     return write_sdist(Path(sdist_directory)).name
 
 
-def build_program():
-    """Has cargo build the program for this machine; returns its path."""
-    command = ["cargo", "build", "--release", "--locked", "-p", "softland-cli"]
+def build_both():
+    """Has cargo build the program and the module for this machine; returns their paths."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    try:
-        subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"CARGO_TARGET_DIR": str(target)})
-    except FileNotFoundError:
-        rust = WORKSPACE["rust-version"]
-        sys.exit(f"softland-ai is built by cargo, which is not here: install Rust {rust} or newer (https://rustup.rs)")
-    return target / "release" / ("softland.exe" if os.name == "nt" else "softland")
+    environment = os.environ | {"CARGO_TARGET_DIR": str(target), "PYO3_PYTHON": sys.executable}
+    for wanted in [["-p", "softland-cli"], ["--manifest-path", "python/Cargo.toml"]]:
+        command = ["cargo", "build", "--release", "--locked", *wanted]
+        try:
+            subprocess.run(command, cwd=ROOT, check=True, env=environment)
+        except FileNotFoundError:
+            rust = WORKSPACE["rust-version"]
+            sys.exit(f"softland-ai is built by cargo, which is not here: install Rust {rust} or newer (https://rustup.rs)")
+    built = target / "release"
+    return built / ("softland.exe" if os.name == "nt" else "softland"), built / LIBRARIES[sys.platform]
 
 
-def write_wheel(folder, program, platform, notices):
-    """A wheel for any Python 3 on `platform`, a tag; returns its path."""
+def write_wheel(folder, program, module, platform, notices):
+    """A wheel with program and module, for every Python from 3.10 on, on `platform`, a tag; returns its path."""
     info, data = f"{NAME}-{VERSION}.dist-info", f"{NAME}-{VERSION}.data"
     licences = PROJECT["license-files"]
-    tags = "".join(f"Tag: py3-none-{tag}\n" for tag in platform.split("."))
-    files = {
+    tags = "".join(f"Tag: {PYTHON}-{tag}\n" for tag in platform.split("."))
+    native = "_native.pyd" if module.suffix == ".dll" else "_native.abi3.so"
+    files = {f"softland/{path.name}": path.read_bytes() for path in module_files()}
+    files |= {
+        f"softland/{native}": module.read_bytes(),
         "softland_ai.py": (ROOT / "packages/python/softland_ai.py").read_bytes(),
         f"{data}/scripts/{program.name}": program.read_bytes(),
         f"{info}/METADATA": metadata([*licences, NOTICES]).encode(),
@@ -73,14 +82,20 @@ def write_wheel(folder, program, platform, notices):
     files |= {f"{info}/licenses/{name}": (ROOT / name).read_bytes() for name in licences}
     record = "".join(f"{name},sha256={digest(content)},{len(content)}\n" for name, content in files.items())
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    path = folder / f"{NAME}-{VERSION}-py3-none-{platform}.whl"
+    path = folder / f"{NAME}-{VERSION}-{PYTHON}-{platform}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same bytes whenever it is made
-            entry.external_attr = (0o100755 if "/scripts/" in name else 0o100644) << 16
+            runs = "/scripts/" in name or name.endswith(native)
+            entry.external_attr = (0o100755 if runs else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(entry, content)
     return path
+
+
+def module_files():
+    """The files of the module, without its native part."""
+    return sorted(path for path in (ROOT / "python/softland").iterdir() if path.suffix in (".py", ".pyi", ".typed"))
 
 
 def write_sdist(folder):

@@ -16,7 +16,28 @@ from pathlib import Path
 
 import softland_build as build
 
+sys.path.insert(0, str(build.ROOT / "tests/clients"))
+from harness.install import NotHere, installed  # noqa: E402
+
 RUN = ["run", "examples/analyst.md", "What did we decide about pricing?", "--root", "examples/notes", "--format", "json"]
+# A landed run in this process: the vendor's SDK with a loop of its own, of python/tests.
+IN_PROCESS = """
+import json, re, subprocess, sys
+import softland
+from loops import clients, run_loop
+import httpx2
+command = ["softland", "sim", "--listen", "127.0.0.1:0", "--scenario", "looper"]
+server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+try:
+    url = re.search(r"http://[0-9.:]+", server.stderr.readline())[0]
+    softland.install(hosts=[url.removeprefix("http://")], tool_calls_limit=4, repeat_limit=50)
+    with softland.run() as run:
+        run_loop(clients("anthropic", url, httpx2.Client()), "anthropic")
+finally:
+    server.terminate()
+    server.wait()
+print(json.dumps({"outcome": run.outcome, "answered_by": run.answered_by, "file": softland.__file__}))
+"""
 # From the installer's start to a landed run.
 SECONDS = 20
 MACHINES = {"x64": 62, "arm64": 183}
@@ -51,17 +72,19 @@ def find_wheel(dist, name):
 
 
 def check_program(wheel, name):
-    """The program in the wheel is for the machine, and needs no newer glibc than the wheel's tag says."""
-    with zipfile.ZipFile(wheel) as files, tempfile.TemporaryDirectory() as folder:
-        [member] = [entry for entry in files.infolist() if entry.filename.endswith("/softland")]
-        program = Path(files.extract(member, folder))
-        machine = int.from_bytes(program.read_bytes()[18:20], "little")
-        needed = newest_glibc(program)
+    """Program and module in the wheel are for the machine, and need no newer glibc than its tag says."""
     promised = int(re.search(r"manylinux_2_(\d+)_", wheel.name).group(1))
-    expect(machine == MACHINES[name.split("-")[1]], f"{wheel.name} has a program for the ELF machine {machine}")
-    expect(needed <= promised, f"{wheel.name} needs glibc 2.{needed}")
-    expect(member.external_attr >> 16 & 0o111 == 0o111, f"{member.filename} is not executable")
-    print(f"ok  {wheel.name}: needs glibc 2.{needed}")
+    needed = {}
+    with zipfile.ZipFile(wheel) as files, tempfile.TemporaryDirectory() as folder:
+        for end in ["/scripts/softland", "softland/_native.abi3.so"]:
+            [member] = [entry for entry in files.infolist() if entry.filename.endswith(end)]
+            program = Path(files.extract(member, folder))
+            machine = int.from_bytes(program.read_bytes()[18:20], "little")
+            expect(machine == MACHINES[name.split("-")[1]], f"{wheel.name}: {end} is for the ELF machine {machine}")
+            expect(member.external_attr >> 16 & 0o111 == 0o111, f"{member.filename} is not executable")
+            needed[end] = newest_glibc(program)
+    expect(max(needed.values()) <= promised, f"{wheel.name} needs newer glibcs: {needed}")
+    print(f"ok  {wheel.name}: needs glibc 2.{max(needed.values())}")
 
 
 def newest_glibc(program):
@@ -78,14 +101,32 @@ def try_wheel(dist, work, timed):
     pip = [commands / "python", "-m", "pip", "--disable-pip-version-check"]
     call([*pip, "install", "--quiet", "--no-index", "--find-links", dist, "softland-ai"], work, environment)
     land(["softland"], work, environment)
+    how = land_in_process(folder, work, environment)
     took = time.monotonic() - since
-    expect(took < SECONDS or not timed, f"from pip install to a landed run it took {took:.1f} s")
+    expect(took < SECONDS or not timed, f"from pip install to landed runs it took {took:.1f} s")
     for command in [["softland"], ["softland-ai"], ["python", "-m", "softland_ai"]]:
         try_command(command, work, environment)
     call([*pip, "uninstall", "--quiet", "--yes", "softland-ai"], work, environment)
-    left = [path.name for path in commands.glob("softland*")]
+    left = [path.name for path in [*commands.glob("softland*"), *folder.glob("lib/*/site-packages/softland*")]]
     expect(not left, f"pip uninstall leaves {left}")
-    print(f"ok  pip: from pip install to a landed run in {took:.1f} s")
+    print(f"ok  pip: from pip install to a landed run of the command, and {how}, in {took:.1f} s")
+
+
+def land_in_process(folder, work, environment):
+    """A run of an SDK lands in a process that imports the module as installed; returns what was tried."""
+    code = "import softland; softland.install(tool_calls_limit=3); print(softland.__version__)"
+    said = call(["python", "-c", code], work, environment)
+    expect(said.strip() == build.VERSION, f"the module's version is {said}")
+    try:
+        packages = installed("python-module.txt")
+    except NotHere as why:
+        return f"the import of the module (no run in process: {why})"
+    paths = [str(packages), str(build.ROOT / "python/tests")]
+    environment = environment | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    end = json.loads(call(["python", "-c", IN_PROCESS], work, environment))
+    expect((end["outcome"], end["answered_by"]) == ("landed", "model"), f"the run in process ended so: {end}")
+    expect(Path(end["file"]).is_relative_to(folder.resolve()), f"another module was imported: {end}")
+    return "one in process"
 
 
 def try_uvx(dist, work):

@@ -23,3 +23,6 @@ pub use records::ledger_record;
 pub use settings::{PolicyError, PolicyKeys, PolicySource, make_settings};
 pub use softland_govern as govern;
 pub use softland_session::{core, wire};
+
+/// The version of softland.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
