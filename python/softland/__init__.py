@@ -28,7 +28,7 @@ except ImportError as error:
         "(pip uninstall softland) and install softland-ai again."
     ) from error
 
-from . import _hooks
+from . import _anthropic, _hooks
 from ._clients import AsyncClient, AsyncTransport, Client, Transport
 from ._errors import GovernorError
 from ._run import Run
@@ -43,6 +43,7 @@ __all__ = [
     "Run",
     "Transport",
     "__version__",
+    "anthropic_middleware",
     "install",
     "run",
     "uninstall",
@@ -95,6 +96,33 @@ def uninstall() -> None:
     _hooks.uninstall()
     process.default = None
     deliver_events()
+
+
+def anthropic_middleware(
+    policy: str | None = None,
+    *,
+    on_failure: str | None = None,
+    allow_unmetered: bool = False,
+    tags: Iterable[str] = (),
+    **keys: Any,
+) -> Any:
+    """Returns middleware for a client of the Anthropic SDK, sync or async, with limits of its own.
+
+        anthropic.Anthropic(middleware=[softland.anthropic_middleware(tool_calls_limit=30)])
+
+    It takes what `install()` takes, but for `hosts`, `on_event` and `ledger`: whatever host the
+    client asks is governed. No HTTP library is changed. Put it last, so that what other middleware
+    writes into a request is governed too.
+    """
+    return _anthropic.make_middleware(
+        Policy(
+            policy,
+            on_failure=on_failure,
+            allow_unmetered=allow_unmetered,
+            tags=tags,
+            keys=keys,
+        )
+    )
 
 
 def run(

@@ -77,7 +77,7 @@ def Transport(inner: Any = None, *, http: str | None = None, **arguments: Any) -
 
         httpx2.Client(transport=softland.Transport(httpx2.HTTPTransport(), tool_calls_limit=30))
     """
-    lib = _library(http) if inner is None else _of(inner)
+    lib = _library(http) if inner is None else find_library(type(inner))
     policy, rest = _split(arguments)
     _no_more(rest)
     inner = lib.HTTPTransport() if inner is None else inner
@@ -94,7 +94,7 @@ def Transport(inner: Any = None, *, http: str | None = None, **arguments: Any) -
 
 def AsyncTransport(inner: Any = None, *, http: str | None = None, **arguments: Any) -> Any:
     """Returns an async transport around another one; see `softland.Transport`."""
-    lib = _library(http) if inner is None else _of(inner)
+    lib = _library(http) if inner is None else find_library(type(inner))
     policy, rest = _split(arguments)
     _no_more(rest)
     inner = lib.AsyncHTTPTransport() if inner is None else inner
@@ -109,13 +109,13 @@ def AsyncTransport(inner: Any = None, *, http: str | None = None, **arguments: A
     return GovernedAsyncTransport()
 
 
-def _of(inner: Any) -> ModuleType:
-    """Returns the library that a transport belongs to."""
-    for kind in type(inner).__mro__:
-        name = kind.__module__.partition(".")[0]
+def find_library(kind: type) -> ModuleType:
+    """Returns the library that a class of transports or clients belongs to."""
+    for base in kind.__mro__:
+        name = base.__module__.partition(".")[0]
         if name in ("httpx", "httpx2"):
             return importlib.import_module(name)
-    raise TypeError(f"{type(inner).__name__} is a transport of neither httpx2 nor httpx")
+    raise TypeError(f"{kind.__name__} belongs to neither httpx2 nor httpx")
 
 
 def _no_more(rest: dict[str, Any]) -> None:

@@ -11,14 +11,15 @@ from typing import Any, AsyncIterator, Awaitable, Callable, Iterator
 
 from . import _native, _route
 from ._errors import make_error
-from ._state import Policy, deliver_events, failed, find_run, process
+from ._state import Policy, deliver_events, failed, find_run, inside, process
 from ._steps import ANSWER, END, GIVE, HEAD, READ, SEND, WAIT
 
 # Set in `request.extensions` of a request that is governed already, further out.
 MARK = "softland"
 # Headers of a body that is made anew.
 _OF_BODY = (b"content-encoding", b"content-length", b"transfer-encoding")
-_PREFIX = b"x-softland-"
+PREFIX = "x-softland-"
+_PREFIX = PREFIX.encode()
 # Seconds between two looks at a request that waits, the first and the longest.
 _FIRST_WAIT, _LONGEST_WAIT = 0.002, 0.05
 # Seconds behind a run's deadline at which a read gives up.
@@ -177,7 +178,8 @@ def _plain(response: Any) -> list[tuple[bytes, bytes]]:
 
 
 def _is_late(lib: Any, error: BaseException) -> bool:
-    return isinstance(error, lib.ReadTimeout)
+    # An SDK's own error names the library's as its cause.
+    return isinstance(error, lib.ReadTimeout) or isinstance(error.__cause__, lib.ReadTimeout)
 
 
 def _tell(error: BaseException) -> str:
@@ -190,7 +192,8 @@ def _tell(error: BaseException) -> str:
 
 def govern_sync(lib: Any, own: Policy | None, request: Any, send: Callable[[Any], Any]) -> Any:
     """Sends a request by `send`, governed if it is to be."""
-    policy = None if MARK in request.extensions else _route.choose_policy(own)
+    is_known = MARK in request.extensions or inside.get()
+    policy = None if is_known else _route.choose_policy(own)
     if policy is None:
         return send(request)
     url = request.url
@@ -199,7 +202,8 @@ def govern_sync(lib: Any, own: Policy | None, request: Any, send: Callable[[Any]
         return send(request)
     body = request.read()
     if way == _route.GOVERN:
-        return _run_sync(lib, policy, request, body, send)
+        return run_sync(lib, policy, request, body, send)
+    send = _marked_sync(send)
     if way is None:
         _route.check_unknown(policy, url.host, url.port, url.path, body)
     else:
@@ -209,9 +213,24 @@ def govern_sync(lib: Any, own: Policy | None, request: Any, send: Callable[[Any]
     return response
 
 
-def _run_sync(
+def _marked_sync(send: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns `send`, within which no request is looked at once more."""
+
+    def marked(request: Any) -> Any:
+        token = inside.set(True)
+        try:
+            return send(request)
+        finally:
+            inside.reset(token)
+
+    return marked
+
+
+def run_sync(
     lib: Any, policy: Policy, request: Any, body: bytes, send: Callable[[Any], Any]
 ) -> Any:
+    """Governs a request to a provider, which is sent by `send`, maybe more than once."""
+    send = _marked_sync(send)
     refusal = _refuse(lib, policy, request)
     if refusal is not None:
         return refusal
@@ -347,7 +366,8 @@ async def govern_async(
     lib: Any, own: Policy | None, request: Any, send: Callable[[Any], Awaitable[Any]]
 ) -> Any:
     """Sends a request by `send`, governed if it is to be."""
-    policy = None if MARK in request.extensions else _route.choose_policy(own)
+    is_known = MARK in request.extensions or inside.get()
+    policy = None if is_known else _route.choose_policy(own)
     if policy is None:
         return await send(request)
     url = request.url
@@ -356,7 +376,8 @@ async def govern_async(
         return await send(request)
     body = await request.aread()
     if way == _route.GOVERN:
-        return await _run_async(lib, policy, request, body, send)
+        return await run_async(lib, policy, request, body, send)
+    send = _marked_async(send)
     if way is None:
         _route.check_unknown(policy, url.host, url.port, url.path, body)
     else:
@@ -366,9 +387,24 @@ async def govern_async(
     return response
 
 
-async def _run_async(
+def _marked_async(send: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
+    """Returns `send`, within which no request is looked at once more."""
+
+    async def marked(request: Any) -> Any:
+        token = inside.set(True)
+        try:
+            return await send(request)
+        finally:
+            inside.reset(token)
+
+    return marked
+
+
+async def run_async(
     lib: Any, policy: Policy, request: Any, body: bytes, send: Callable[[Any], Awaitable[Any]]
 ) -> Any:
+    """Governs a request to a provider, which is sent by `send`, maybe more than once."""
+    send = _marked_async(send)
     refusal = _refuse(lib, policy, request)
     if refusal is not None:
         return refusal

@@ -10,6 +10,7 @@ from typing import Any, Callable
 from urllib.parse import urlsplit
 
 from . import _native, _route
+from ._state import inside, process
 
 # Paths of Bedrock's runtime that ask a model (docs.aws.amazon.com/bedrock/latest/APIReference).
 _BEDROCK = ("/invoke", "/invoke-with-response-stream", "/converse", "/converse-stream")
@@ -19,12 +20,14 @@ _GEMINI = (":generateContent", ":streamGenerateContent")
 
 def check(library: str, method: str, url: str) -> None:
     """Counts a request to a model, or refuses it: then GovernorError is raised."""
-    policy = _route.choose_policy(None)
+    policy = None if inside.get() else _route.choose_policy(None)
     if policy is None or method != "POST":
         return
     parts = urlsplit(url)
     host, path = (parts.hostname or "").lower(), parts.path
     address = parts.netloc.rpartition("@")[2].lower()
+    if address in process.gateways:
+        return
     named = _route.is_named(None, policy, host, address)
     if _asks_model(host, path, named):
         _route.count_ungoverned(policy, f"POST {path} to {host}: requests of {library} are not governed")

@@ -122,6 +122,10 @@ if hasattr(os, "register_at_fork"):
 current_run: contextvars.ContextVar[Any] = contextvars.ContextVar("softland_run", default=None)
 
 
+# True while a request is sent that is governed or was looked at already, further out.
+inside: contextvars.ContextVar[bool] = contextvars.ContextVar("softland_inside", default=False)
+
+
 def find_run() -> Any:
     """Returns the open run of this context; None if there is none or it was closed."""
     run = current_run.get()
