@@ -30,10 +30,13 @@ def clients(protocol, url, http_client, *, is_async=False, **more):
 class Loop:
     """A conversation of one protocol: what is asked, and what becomes of an answer."""
 
-    def __init__(self, protocol, prompt=PROMPT):
+    def __init__(self, protocol, prompt=PROMPT, answer_tool=None):
         self.protocol = protocol
+        self.names = [NAME] if answer_tool is None else [NAME, answer_tool]
         self.prompt = prompt
         self.calls = 0
+        # What a call of the answer tool says.
+        self.final = None
         self.previous = None
         self.history = [{"role": "user", "content": prompt}]
 
@@ -41,24 +44,32 @@ class Loop:
         """The arguments of the SDK's method."""
         model = MODELS[self.protocol]
         if self.protocol == "anthropic":
-            tools = [{"name": NAME, "description": "Lists.", "input_schema": SCHEMA}]
+            about = {"description": "Lists.", "input_schema": SCHEMA}
+            tools = [{"name": name, **about} for name in self.names]
             return {"model": model, "max_tokens": 1024, "tools": tools, "messages": self.history}
-        function = {"name": NAME, "description": "Lists.", "parameters": SCHEMA}
+        about = {"description": "Lists.", "parameters": SCHEMA}
+        functions = [{"name": name, **about} for name in self.names]
         if self.protocol == "chat":
-            tools = [{"type": "function", "function": function}]
+            tools = [{"type": "function", "function": function} for function in functions]
             return {"model": model, "tools": tools, "messages": self.history}
-        tools = [{"type": "function", "strict": False, **function}]
+        tools = [{"type": "function", "strict": False, **function} for function in functions]
         asked = {"model": model, "tools": tools, "input": self.history}
         return {**asked, "previous_response_id": self.previous} if self.previous else asked
 
     def take(self, answer):
         """Takes an answer and runs its calls. Returns the final text, or None to go on."""
-        return getattr(self, f"_take_{self.protocol}")(answer)
+        said = getattr(self, f"_take_{self.protocol}")(answer)
+        return said if self.final is None else self.final
 
-    def _run(self, arguments):
+    def _run(self, arguments, name=NAME):
         self.calls += 1
+        if name != NAME:
+            self.final = f"{name}: {arguments}"
         if isinstance(arguments, str):
-            arguments = json.loads(arguments or "{}")
+            try:
+                arguments = json.loads(arguments or "{}")
+            except ValueError:
+                return "Your call broke off. Make it again."
         return tool(arguments.get("path", ""))
 
     def _take_anthropic(self, message):
@@ -66,7 +77,7 @@ class Loop:
         if message.stop_reason != "tool_use":
             return "".join(block.text for block in message.content if block.type == "text")
         results = [
-            {"type": "tool_result", "tool_use_id": block.id, "content": self._run(block.input)}
+            {"type": "tool_result", "tool_use_id": block.id, "content": self._run(block.input, block.name)}
             for block in message.content
             if block.type == "tool_use"
         ]
@@ -88,7 +99,7 @@ class Loop:
         ]
         self.history.append(kept)
         for call in message.tool_calls:
-            said = self._run(call.function.arguments)
+            said = self._run(call.function.arguments, call.function.name)
             self.history.append({"role": "tool", "tool_call_id": call.id, "content": said})
         return None
 
@@ -99,7 +110,7 @@ class Loop:
             {
                 "type": "function_call_output",
                 "call_id": call.call_id,
-                "output": self._run(call.arguments),
+                "output": self._run(call.arguments, call.name),
             }
             for call in calls
         ]
@@ -144,9 +155,13 @@ async def ask_async(client, protocol, asked, stream):
 
 def run_loop(client, protocol, *, stream=False, prompt=PROMPT):
     """Runs an agent to its end. Returns its answer and its number of calls."""
-    loop = Loop(protocol, prompt)
+    return run_conversation(client, Loop(protocol, prompt), stream)
+
+
+def run_conversation(client, loop, stream):
+    """Has a conversation to its end. Returns its answer and its number of calls."""
     for _ in range(MOST_TURNS):
-        answer = loop.take(ask(client, protocol, loop.request(), stream))
+        answer = loop.take(ask(client, loop.protocol, loop.request(), stream))
         if answer is not None:
             return answer, loop.calls
     raise AssertionError(f"no end after {MOST_TURNS} turns")
