@@ -8,6 +8,7 @@
 mod alike;
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,9 @@ use alike::Numbers;
 /// The longest pause in which nobody can have read the turn.
 const AT_ONCE: Millis = Millis::from_secs(2);
 
+/// The earlier runs of which a client may say the nudge again that began them.
+const EARLIER: usize = 4;
+
 /// The arrival of a message, which no transcript shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
@@ -32,7 +36,9 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    fn is_at_once(self) -> bool {
+    /// Returns true if nobody can have read the turn before the message.
+    #[must_use]
+    pub fn is_at_once(self) -> bool {
         self.pause <= AT_ONCE
     }
 }
@@ -62,6 +68,9 @@ pub(crate) struct SeenMessages {
     alike: BTreeSet<Digest>,
     /// The digest of the message that opened the conversation, without numbers: surely a person's.
     opening: Option<Digest>,
+    /// The digest of the message that began the run, if it stands behind a finished turn, and those
+    /// of earlier runs, the newest last. A client that has several nudges takes turns with them.
+    began: Vec<Digest>,
     /// True if one of these stood behind a landing.
     behind_landing: bool,
 }
@@ -71,13 +80,16 @@ impl SeenMessages {
     /// person's.
     pub(crate) fn begin_next(&self, user: &UserMessage<'_>) -> Self {
         let opening = self.opening.or_else(|| Some(digest_message(user, Numbers::All)));
-        Self { opening, ..Self::default() }
+        let known = self.began.len().saturating_sub(EARLIER);
+        let began = self.began.get(known..).unwrap_or_default().to_vec();
+        Self { opening, began, ..Self::default() }
     }
 
     /// Returns true if a message says again what was said behind a finished turn. Another number
     /// makes another question: of a question, or where the conversation opened with one like it.
     fn is_said_again(&self, user: &UserMessage<'_>) -> bool {
-        if self.behind.contains(&digest_message(user, Numbers::Counts)) {
+        let said = digest_message(user, Numbers::Counts);
+        if self.behind.contains(&said) || self.began.contains(&said) {
             return true;
         }
         let alike = digest_message(user, Numbers::All);
@@ -90,7 +102,11 @@ impl SeenMessages {
     pub(crate) fn record_message(&mut self, user: &UserMessage<'_>, last: LastTurn, phase: &Phase) {
         self.texts.extend(user.texts.iter().map(UserText::digest));
         if user.results.is_empty() && last.is_finished() {
-            self.behind.insert(digest_message(user, Numbers::Counts));
+            let said = digest_message(user, Numbers::Counts);
+            if self.behind.is_empty() {
+                self.began.push(said);
+            }
+            self.behind.insert(said);
             self.alike.insert(digest_message(user, Numbers::All));
             self.behind_landing |= *phase != Phase::Open;
         }

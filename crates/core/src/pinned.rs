@@ -106,8 +106,9 @@ impl PinnedRecord {
         self.carried.iter().find(|carried| carried.place == place).map(|carried| &carried.used)
     }
 
-    /// Returns the record of a history that the client has compacted. The policy stays. A limit that has landed the run lands it here, behind `rounds` rounds. Earlier usage
-    /// counts from `place` on.
+    /// Returns the record of a history that the client has compacted. The policy stays. A limit
+    /// that has landed the run lands it here, behind `rounds` rounds. Earlier usage counts from
+    /// `place` on.
     #[must_use]
     pub fn after_compaction(mut self, rounds: u64, place: Digest, used: RunUsage) -> Self {
         let landed = self.decided.into_iter().find(|decided| decided.lands);

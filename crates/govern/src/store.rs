@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use softland_session::core::{Digest, NanoUsd, PinnedRecords, PromptCache, RunUsage};
+use softland_session::core::{
+    Arrival, Digest, Millis, NanoUsd, PinnedRecords, PromptCache, RunUsage,
+};
 use softland_session::{ChainLink, SeenResult, ShownResponse, StoredTail};
 
 pub use memory::MemoryStore;
@@ -175,6 +177,16 @@ pub struct TurnEnd {
     pub at: u64,
     /// True if softland landed the run with it.
     pub landed: bool,
+    /// True if it brought a summary of the conversation.
+    #[serde(default)]
+    pub summary: bool,
+}
+
+impl TurnEnd {
+    /// Returns how a message arrives behind this turn at a time.
+    pub fn arrival_at(self, now: u64) -> Arrival {
+        Arrival { pause: Millis(now.saturating_sub(self.at)), landed: self.landed }
+    }
 }
 
 /// A context that the provider has counted.

@@ -21,6 +21,7 @@ mod local;
 mod media;
 mod out;
 mod outline;
+mod passages;
 mod past;
 pub mod price;
 mod protocols;

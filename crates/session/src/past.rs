@@ -79,9 +79,10 @@ pub(crate) fn read_history<'a>(
         return (first, false);
     };
     if past.is_anothers(here.run, &records) {
-        // What the other run had used does not count here.
+        // What the other run had used does not count here, but what this one had used up to there.
         let mut others = records.clone();
         others.remove(&here.run);
+        others.extend(past.pinned.clone().map(|pinned| (here.run, pinned)));
         first = fold(others);
     }
     let Some(goes_on) = first.traces.find_continuation(past, here, &first.transcript) else {

@@ -1,25 +1,23 @@
 //! Summaries of conversations: finds requests that ask for a summary, and finds a summary again in
 //! later histories (`docs/governing.md` §7).
 
+use std::collections::BTreeMap;
+
 use softland_core::{Digest, tables};
 use softland_wire::json::{Cursor, Error};
 use softland_wire::request::{BlockKind, Content, Message, Request, ResultContent, Role};
 
 use crate::outline::ask_digest;
+use crate::passages::{every_passage, find_passages, short_digest};
 
-/// Characters that tell a summary from any other text.
-const ENOUGH: usize = 200;
-/// The most passages of one text that are noted.
-const PASSAGES: usize = 256;
-/// The most passages of one text that are looked for. A summary may stand behind a long system
-/// prompt.
-const LOOKED_FOR: usize = 8192;
-/// Characters of the shortest line that counts.
-const SHORTEST: usize = 4;
+/// The most passages of one summary that are noted.
+const NOTED: usize = 128;
 /// Turns of a history in whose results a summary may stand.
 const FIRST_TURNS: usize = 3;
 /// Bytes of a tool's result that are looked at.
 const RESULT: usize = 4 << 10;
+/// Lines and paragraphs of a text that are looked at as short summaries.
+const UNITS: usize = 512;
 
 /// True if a request asks for the summary of a conversation, as known clients do.
 #[must_use]
@@ -30,26 +28,32 @@ pub fn asks_for_summary(request: &Request<'_>) -> bool {
     newest.is_some_and(|message| message_texts(message).any(|text| tables::asks_for_summary(&text)))
 }
 
-/// Returns the passages of a text, each long enough to tell it from any other: some consecutive
-/// lines, without the tags and labels around them.
+/// Returns the passages by which a summary is found again: those that `request`, which asked for
+/// it, does not show. A summary quotes the question, and so does another conversation that asks the
+/// same.
 #[must_use]
-pub fn text_passages(text: &str) -> Vec<Digest> {
-    first_passages(text, PASSAGES)
-}
-
-fn first_passages(text: &str, most: usize) -> Vec<Digest> {
-    let lines: Vec<(Digest, usize)> = text.lines().filter_map(bare_line).take(2 * most).collect();
-    let mut passages = Vec::new();
-    for start in 0..lines.len().min(most) {
-        let (mut sum, mut chars) = (Digest::EMPTY, 0);
-        for (line, length) in lines.iter().skip(start) {
-            (sum, chars) = (sum.followed_by(*line), chars + length);
-            if chars >= ENOUGH {
-                passages.push(sum);
-                break;
-            }
+pub fn summary_passages(summary: &str, request: &Request<'_>) -> Vec<Digest> {
+    let short = [summary, bare_text(summary)].into_iter().filter_map(short_digest);
+    let mut quoted: BTreeMap<Digest, bool> =
+        short.chain(find_passages(summary)).map(|passage| (passage, false)).collect();
+    let list = request.messages.list.iter();
+    let texts = list.flat_map(|message| message_texts(message).chain(result_texts(message)));
+    for text in texts.chain(system_texts(request)) {
+        for passage in every_passage(&text).into_iter().chain(short_parts(&text)) {
+            quoted.entry(passage).and_modify(|quoted| *quoted = true);
         }
     }
+    quoted.retain(|_, quoted| !*quoted);
+    // All over a long summary, since a client may keep a part of it.
+    let step = quoted.len().div_ceil(NOTED).max(1);
+    quoted.into_keys().step_by(step).collect()
+}
+
+/// Returns the first passages of a text, at most so many.
+#[must_use]
+pub fn first_passages(text: &str, most: usize) -> Vec<Digest> {
+    let mut passages = find_passages(text);
+    passages.truncate(most);
     passages
 }
 
@@ -68,8 +72,21 @@ pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
     });
     // A client may write its summary as what a tool of its own brought.
     let results = answers.flat_map(result_texts);
-    let all = spoken.flat_map(message_texts).chain(results).chain(system_texts(request));
-    all.flat_map(|text| first_passages(&text, LOOKED_FOR)).collect()
+    let told = spoken.flat_map(message_texts).chain(results);
+    let system = system_texts(request);
+    let prompts = system.iter().flat_map(|text| find_passages(text));
+    told.flat_map(|text| told_passages(&text)).chain(prompts).collect()
+}
+
+/// Returns the passages of a text, and its parts that may be short summaries.
+fn told_passages(text: &str) -> Vec<Digest> {
+    find_passages(text).into_iter().chain(short_parts(text)).collect()
+}
+
+/// Returns the digests of the text, its paragraphs and its lines, where these are short.
+fn short_parts(text: &str) -> impl Iterator<Item = Digest> {
+    let parts = text.split("\n\n").chain(text.lines()).take(UNITS);
+    [text].into_iter().chain(parts).map(bare_text).filter_map(short_digest)
 }
 
 /// Returns the digests of the texts behind the last model turn that may be a person's, without
@@ -79,7 +96,7 @@ pub fn asks_beside(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
     let list = request.messages.list.iter().rev();
     let newest = list.take_while(|message| message.role != Role::Assistant);
     let users = newest.filter(|message| message.role == Role::User).flat_map(message_texts);
-    let beside = users.filter(|text| !text_passages(text).contains(&passage));
+    let beside = users.filter(|text| !told_passages(text).contains(&passage));
     beside.filter_map(|text| ask_digest(&text)).collect()
 }
 
@@ -87,7 +104,7 @@ pub fn asks_beside(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
 #[must_use]
 pub fn user_passages(request: &Request<'_>) -> Vec<Digest> {
     let users = request.messages.list.iter().filter(|message| message.role == Role::User);
-    users.flat_map(message_texts).flat_map(|text| text_passages(&text)).collect()
+    users.flat_map(message_texts).flat_map(|text| find_passages(&text)).collect()
 }
 
 /// Returns the first passages of the results behind the last model turn: at most `each` passages of
@@ -110,27 +127,25 @@ pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
         },
         _ => None,
     });
-    results.take(each).flat_map(|text| text_passages(&text).into_iter().take(each)).collect()
+    results.take(each).flat_map(|text| find_passages(&text).into_iter().take(each)).collect()
 }
 
-/// Returns a line without the tags and labels around it, and its characters; `None` if it is short.
-fn bare_line(line: &str) -> Option<(Digest, usize)> {
-    let mut text = line.trim();
+/// Returns a text without the tags and labels around it.
+fn bare_text(text: &str) -> &str {
+    let mut text = text.trim();
     loop {
         let bare = without_label(without_tags(text)).trim();
         if bare.len() == text.len() {
-            break;
+            return text;
         }
         text = bare;
     }
-    let chars = text.chars().count();
-    (chars >= SHORTEST).then(|| (Digest::from_bytes(text.as_bytes()), chars))
 }
 
 /// The most bytes of a tag and of a label. No more of a line is searched for either: each is taken
 /// off by itself, and a line may consist of them.
 const TAG: usize = 64;
-const LABEL: usize = 24;
+const LABEL: usize = 64;
 
 fn without_tags(text: &str) -> &str {
     let opened = text.strip_prefix('<').and_then(|rest| {
@@ -205,33 +220,41 @@ fn message_texts<'a>(message: &Message<'a>) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softland_wire::Api;
 
-    const LINE: &str = "The parser was read, its tests were run, and two of them fail for want of a \
-                        table that somebody has taken out of the build.";
+    const SUMMARY: &str = "The parser was read, its tests were run, and two of them fail for want of \
+                           a table that somebody has taken out of the build. What is left is the \
+                           release, for which three people wait since the last week of October.";
 
-    #[test]
-    fn a_summary_is_known_by_its_lines_whatever_stands_around_them() {
-        let said =
-            format!("<summary>\n{LINE}\n\n- {LINE} Again.\nWhat is left: the release.\n</summary>");
-        let said = text_passages(&said);
-        assert!(!said.is_empty());
-        let held = |text: &str| text_passages(text).iter().any(|passage| said.contains(passage));
-        assert!(held(&format!("This is what was done:\n\n{LINE}\n- {LINE} Again.\n\nGo on.")));
-        assert!(held(&format!("<context><summary>{LINE}\n   - {LINE} Again.</summary></context>")));
-        assert!(held(&format!("[Summary]: {LINE}\n- {LINE} Again.")));
-        assert!(!held(&format!(
-            "{LINE}\nIt is another text from here on, which nobody has said. {LINE}"
-        )));
-        assert!(!held(&format!("- {LINE} Again.\n{LINE}")), "in another order");
-        assert!(!held(LINE), "too little of it");
+    fn passages_beside(summary: &str, question: &str) -> Vec<Digest> {
+        let body = serde_json::json!({"model": "m", "max_tokens": 9,
+            "messages": [{"role": "user", "content": question}]});
+        let body = body.to_string();
+        summary_passages(summary, &Request::from_body(Api::Anthropic, body.as_bytes()).unwrap())
     }
 
     #[test]
-    fn passages_are_bounded() {
-        for text in
-            ["a line of some text\n".repeat(100_000), "x".repeat(1 << 20), "<".repeat(1 << 16)]
-        {
-            assert!(text_passages(&text).len() <= PASSAGES);
-        }
+    fn a_summary_is_known_by_what_is_new_in_it() {
+        assert!(!passages_beside(SUMMARY, "How is it?").is_empty());
+        assert_eq!(passages_beside(SUMMARY, &format!("Is it true? {SUMMARY} I ask you.")), []);
+        let quoting = format!("It was asked: {SUMMARY} Nothing was done so far.");
+        let asked = told_passages(&format!("{SUMMARY} Begin with the last."));
+        let known = passages_beside(&quoting, SUMMARY);
+        assert!(!known.iter().any(|passage| asked.contains(passage)));
+        let long: String = (0..9000).map(|n| format!("{n} is followed by {} ", n * 7)).collect();
+        let known = passages_beside(&long, "Why?").len();
+        assert!((NOTED / 2..=NOTED).contains(&known), "{known}");
+    }
+
+    #[test]
+    fn a_short_summary_is_known_by_a_whole_part_of_a_text() {
+        let short = "Two notes were read.\nBoth tell of the river.";
+        let passages = passages_beside(&format!("<summary>\n{short}\n</summary>"), "And?");
+        let found = |text: &str| told_passages(text).iter().any(|part| passages.contains(part));
+        assert!(found(short));
+        assert!(found(&format!("This is where we stand:\n\n{short}\n\nGo on.")));
+        assert!(found(&format!("What was done: {short}")));
+        assert!(found(&format!("<context><summary>{short}</summary></context>")));
+        assert!(!found("Two notes were read.\n\nBoth tell of the sea."));
     }
 }

@@ -28,6 +28,21 @@ pub(super) static SUMMARY_REQUESTS: &[TableWord] = &[
     w("Please provide a concise summary of our conversation so far", "Continue CLI 1.5.47"),
 ];
 
+/// Words for summing up, and for what is summed up, in lower case. A short request that has one of
+/// each asks for a summary, whatever client wrote it. They are plain English and of no one client.
+pub(super) static SUMMING_UP: &[&str] = &["summari", "summary", "condense", "compact", "recap"];
+pub(super) static SUMMED_UP: &[&str] = &[
+    "conversation so far",
+    "our conversation",
+    "this conversation",
+    "conversation above",
+    "conversation history",
+    "chat history",
+    "messages above",
+    "session so far",
+    "progress so far",
+];
+
 /// Openings of parts of a system prompt that differ from conversation to conversation.
 pub(super) static VOLATILE_SYSTEM: &[TableWord] =
     &[w("x-anthropic-billing-header:", "Claude Code: a digest of the first message")];
@@ -43,6 +58,15 @@ pub fn asks_for_summary(text: &str) -> bool {
     let tail = text.get(text.ceil_char_boundary(text.len().saturating_sub(EDGE))..);
     let tail = tail.filter(|_| text.len() > EDGE).unwrap_or_default();
     SUMMARY_REQUESTS.iter().any(|row| head.contains(row.word) || tail.contains(row.word))
+        || text.len() <= SHORT_REQUEST && sums_up(&text.to_lowercase())
+}
+
+/// The longest request for a summary that is known by single words, in bytes.
+const SHORT_REQUEST: usize = 1 << 10;
+
+fn sums_up(text: &str) -> bool {
+    let holds = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    holds(SUMMED_UP) && holds(SUMMING_UP)
 }
 
 /// Returns true if a part of a system prompt does not tell which program wrote it.

@@ -34,6 +34,7 @@ mod security;
 mod shaped;
 mod shown_usage;
 mod smuggling;
+mod summaries;
 mod support;
 mod told;
 mod transparent;

@@ -20,14 +20,17 @@ use crate::support::{Message, Provider, Running, response};
 enum Way {
     /// By a request of its own, whose result is the next history.
     Endpoint,
+    /// The same, and the result holds no message.
+    Alone,
     /// In a response that was asked for nothing else.
     Triggered,
     /// In the response whose calls follow it.
     Along,
 }
 
-const WAYS: [(Api, Way); 4] = [
+const WAYS: [(Api, Way); 5] = [
     (Api::Responses, Way::Endpoint),
+    (Api::Responses, Way::Alone),
     (Api::Responses, Way::Triggered),
     (Api::Responses, Way::Along),
     (Api::Anthropic, Way::Along),
@@ -144,6 +147,10 @@ async fn works(client: &mut Client, gateway: &Running, way: Way) -> (usize, Stri
         match way {
             Way::Along => cut(client.messages()),
             Way::Endpoint if request % 5 == 0 => compact(client, gateway).await,
+            Way::Alone if request % 5 == 0 => {
+                compact(client, gateway).await;
+                client.messages().retain(|item| item["type"] == "compaction");
+            }
             Way::Triggered if request % 5 == 0 => {
                 let mut asking = client.clone();
                 asking.messages().push(json!({"type": "compaction_trigger"}));
@@ -152,7 +159,7 @@ async fn works(client: &mut Client, gateway: &Running, way: Way) -> (usize, Stri
                 assert!(items[0]["type"] == "compaction", "{}", message.text());
                 *client.messages() = [vec![user("Go on.")], items].concat();
             }
-            Way::Endpoint | Way::Triggered => {}
+            Way::Endpoint | Way::Alone | Way::Triggered => {}
         }
     }
     (ran, trail + "and it goes on")

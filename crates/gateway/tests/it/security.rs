@@ -505,6 +505,8 @@ async fn near_misses_of_governed_paths_do_not_pass() {
             format!("{known};x=1"),
             format!("{known}%20"),
             format!("/to/other{known}%2f"),
+            known.replace("/v1", "/v1/engines/gpt-4.1"),
+            known.replace("/v1", "/v1/openai/deployments/gpt-4.1"),
         ] {
             let before = provider.count();
             let got = gateway.ask(gateway.request(&format!("POST {path}"), &[], body(known))).await;

@@ -39,7 +39,7 @@ pub(crate) struct RequestSetup {
     /// The time at which it was opened, in milliseconds since 1970.
     at: u64,
     /// Its body, joined with the history that it names.
-    body: Bytes,
+    pub(super) body: Bytes,
     chain: Option<Chain>,
     /// Its destination, after the model's route was applied.
     pub(super) target: Target,
@@ -51,6 +51,8 @@ pub(crate) struct RequestSetup {
     pub(super) metered: bool,
     /// True if it asks for a summary of its conversation, in words that are known for that.
     pub(super) asks_for_summary: bool,
+    /// True if its answer may be a summary, by its words or since it has no tools.
+    pub(super) for_summary: bool,
     /// The places at which later histories may tell of this turn's calls in texts.
     pub(super) call_places: CallPlaces,
     /// The first passages of the newest results.
@@ -126,6 +128,7 @@ impl RequestSetup {
         let (asked, body, chain) = (Arc::clone(asked), asked.active.body.clone(), None);
         let (known_model, unheld) = (asked.services.models.find_model(&model), None);
         let asks_for_summary = summary::asks_for_summary(request);
+        let for_summary = asks_for_summary || place.is_summary_candidate(&outline);
         let results = summary::result_passages(request, PASSAGES);
         let call_places = match metered {
             true => CallPlaces::default(),
@@ -133,6 +136,7 @@ impl RequestSetup {
         };
         Ok(Box::new(Self {
             asks_for_summary,
+            for_summary,
             call_places,
             results,
             asked,

@@ -6,7 +6,7 @@ mod find;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use softland_session::core::{Arrival, Digest, Millis};
+use softland_session::core::{Arrival, Digest};
 use softland_session::wire::request::Request;
 use softland_session::{Outline, Past, StoredConversation};
 
@@ -84,7 +84,8 @@ impl Conversation {
         };
         let search = ConversationSearch { identity, outline, request, metered };
         let (clues, new) = (Clues::from_identity(identity), services.names.next_conversation());
-        let query = search.to_query(clues, Arc::clone(&new), services.now());
+        let now = services.now();
+        let query = search.to_query(clues, Arc::clone(&new), now);
         let (recalled, lost) = match services.state.recall(query).await {
             Ok(recalled) => (recalled, None),
             Err(error) => {
@@ -92,7 +93,7 @@ impl Conversation {
                 (Recalled::default(), Some(error.to_string()))
             }
         };
-        let place = recalled.found.map(|found| search.match_recollection(found));
+        let place = recalled.found.map(|found| search.match_recollection(found, now));
         let place = place.unwrap_or_default();
         let (scope, kept) = place.known.unwrap_or_else(|| (new, Arc::default()));
         Self {
@@ -159,7 +160,7 @@ impl Conversation {
         let forked = self.from.as_ref().map(|from| &from.then);
         let ends = self.kept.runs.values().chain(forked).filter_map(|state| state.turn);
         let end = ends.filter(|end| end.context == context).max_by_key(|end| end.at)?;
-        Some(Arrival { pause: Millis(now.saturating_sub(end.at)), landed: end.landed })
+        Some(end.arrival_at(now))
     }
 
     /// Returns true if the client changed its history, or its record was lost.
@@ -237,11 +238,13 @@ impl Conversation {
     /// Returns what distinguishes the conversation from others of its name.
     pub(super) fn as_namesake(&self, outline: &Outline, now: u64, answered: bool) -> Namesake {
         let known = self.kept.face.as_ref();
+        // A request for a summary that declares no tools is the same program's.
+        let program = known.filter(|_| self.is_summary_candidate(outline));
         Namesake {
             scope: Arc::clone(&self.scope),
             root: Arc::clone(known.map_or(&self.scope, |face| &face.root)),
-            tools: outline.tools,
-            system: outline.system,
+            tools: program.map_or(outline.tools, |face| face.tools),
+            system: program.map_or(outline.system, |face| face.system),
             opening: known.map_or_else(|| outline.opening_digest(), |face| face.opening),
             asked: known.map_or_else(|| outline.asks.last().copied(), |face| face.asked),
             answered: answered || known.is_some_and(|face| face.answered),

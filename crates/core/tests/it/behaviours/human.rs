@@ -157,6 +157,23 @@ fn c11_ten_different_questions_at_once_are_ten_runs() {
     assert_eq!(talk.transcript.run_count(), 11);
 }
 
+/// A client that takes turns with its nudges is a program: each of them begins a run at most once.
+#[test]
+fn c38_nudges_that_take_turns_are_a_programs() {
+    let nudges =
+        ["Write the file now.", "You are not done yet.", "Use a tool, or say that it is done."];
+    let mut talk = answered();
+    for nudge in nudges {
+        assert!(say(&mut talk, message(&[nudge], at_once(false))).starts_run, "{nudge}");
+        answers(&mut talk);
+    }
+    for nudge in nudges.iter().cycle().take(9) {
+        assert!(!say(&mut talk, message(&[nudge], at_once(false))).starts_run, "{nudge}");
+        answers(&mut talk);
+    }
+    assert!(say(&mut talk, message(&[nudges[1]], later(false))).starts_run, "after a while");
+}
+
 /// Questions that differ in nothing but a number are different questions, where the number is what is
 /// asked about or the conversation opened with one like them.
 #[test]

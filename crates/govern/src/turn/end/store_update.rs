@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use softland_session::core::{Admission, Digest, NanoUsd, Outcome, RunEnding, RunUsage};
 use softland_session::wire::Api;
+use softland_session::wire::request::Request;
 use softland_session::{Done, ModelTurn, Outline, PendingCall, summary};
 
 use super::report::ClosingRequest;
@@ -24,16 +25,16 @@ impl GovernedRequest {
     /// Returns the clues of a summary of a conversation that continues. The summary does not end
     /// the run, and the conversation is found again by it.
     pub(super) fn summary_clues(&self, done: Option<&mut Done>) -> Vec<Digest> {
-        let RequestSetup { place, outline, asks_for_summary, .. } = &*self.opening;
-        let asks = *asks_for_summary || place.is_summary_candidate(outline);
-        let Some(done) = done.filter(|_| asks) else { return Vec::new() };
+        let RequestSetup { place, asks_for_summary, for_summary, .. } = &*self.opening;
+        let Some(done) = done.filter(|_| *for_summary) else { return Vec::new() };
         let answered = |ended: &RunEnding| ended.outcome == Outcome::Answered;
         let goes_on = self.exchange.newest_position().is_some_and(|here| !here.starts);
         if *asks_for_summary && goes_on && done.ended.as_ref().is_some_and(answered) {
             done.ended = None;
         }
-        let answer = done.answer.as_deref().filter(|_| !done.local).unwrap_or_default();
-        place.clues.summary_clues(&summary::text_passages(answer))
+        // A client also goes on with softland's own answer, where a limit landed the request.
+        let answer = done.answer.as_deref().unwrap_or_default();
+        place.clues.summary_clues(&self.opening.summary_passages(answer))
     }
 
     /// Does the same for a request without tools, which does not belong to the conversation itself.
@@ -43,14 +44,14 @@ impl GovernedRequest {
         services: Arc<Services>,
     ) -> Option<Box<ClosingRequest>> {
         let place = &self.opening.place;
-        let done = done.filter(|done| !done.local)?;
+        let done = done?;
         let (run, state, clues) = if self.opening.target.compacts() {
             let (run, state) = place.compacted_run()?;
             // Its texts are messages of the client's that stay in the history.
             (run, state, done.sealed.iter().map(|one| place.clues.sealed_clue(*one)).collect())
         } else {
             let (run, state) = place.summarized_run(self.opening.asks_for_summary)?;
-            let passages = summary::text_passages(done.answer.as_deref()?);
+            let passages = self.opening.summary_passages(done.answer.as_deref()?);
             (run, state, place.clues.summary_clues(&passages))
         };
         let changes =
@@ -81,7 +82,12 @@ impl GovernedRequest {
             vain: self.count_vain(&done),
             known: self.record.counted.or(before.known),
             ended: done.ended.is_some(),
-            turn: Some(TurnEnd { context: outline.here, at: now, landed: is_landed(&done) }),
+            turn: Some(TurnEnd {
+                context: outline.here,
+                at: now,
+                landed: is_landed(&done),
+                summary: self.opening.for_summary,
+            }),
             ..(**before).clone()
         };
         state.continue_at(now);
@@ -131,8 +137,8 @@ impl GovernedRequest {
             .chain(calls)
             .chain(ids)
             .collect();
-        let said = summary::text_passages(done.answer.as_deref().unwrap_or_default());
-        let said = said.into_iter().take(SAID).chain(results.iter().copied());
+        let said = summary::first_passages(done.answer.as_deref().unwrap_or_default(), SAID);
+        let said = said.into_iter().chain(results.iter().copied());
         let said: Vec<Digest> = said.collect();
         let mut before = place.clues.newest_pairs(outline, place.answered_calls(outline));
         before.extend(place.clues.passage_clues(&said));
@@ -222,4 +228,12 @@ fn next_turn(outline: &Outline, done: &Done) -> ModelTurn {
 fn is_landed(done: &Done) -> bool {
     let by_limit = |ended: &RunEnding| matches!(ended.outcome, Outcome::Landed | Outcome::Stopped);
     done.ended.as_ref().is_some_and(by_limit)
+}
+
+impl RequestSetup {
+    /// Returns the passages by which a summary that answers this request is found again.
+    fn summary_passages(&self, answer: &str) -> Vec<Digest> {
+        let request = Request::from_body(self.asked.active.api, &self.body);
+        request.map_or_else(|_| Vec::new(), |request| summary::summary_passages(answer, &request))
+    }
 }

@@ -90,7 +90,7 @@ impl ConversationSearch<'_> {
     }
 
     /// Returns what follows from the rule that found the conversation.
-    pub(super) fn match_recollection(self, found: Recollection) -> ConversationMatch {
+    pub(super) fn match_recollection(self, found: Recollection, now: u64) -> ConversationMatch {
         let Recollection { scope, kept, by } = found;
         let outline = self.outline;
         match by {
@@ -117,15 +117,15 @@ impl ConversationSearch<'_> {
                 let number = outline.answered.len().checked_sub(index + 2);
                 continue_from(scope, kept, turn, number)
             }
-            FoundBy::Compacted => match_summary(scope, kept, &outline.asks),
+            FoundBy::Compacted => match_summary(scope, kept, &outline.asks, now),
             FoundBy::Summary(index) => {
                 let passages = summary::opening_passages(self.request);
                 let asks =
                     passages.get(index).map(|found| summary::asks_beside(self.request, *found));
-                match_summary(scope, kept, &asks.unwrap_or_default())
+                match_summary(scope, kept, &asks.unwrap_or_default(), now)
             }
             FoundBy::Name(is_whole) => {
-                let mut placed = match_summary(scope, kept, &outline.asks);
+                let mut placed = match_summary(scope, kept, &outline.asks, now);
                 if let Some(past) = placed.past.as_mut().filter(|_| is_whole) {
                     past.shows_start = true;
                 }
@@ -166,18 +166,25 @@ fn continue_from(
 
 /// Continues a conversation from its newest turn, which the history does not show. `asks` are the
 /// history's messages that may be a person's.
-fn match_summary(scope: Arc<str>, kept: Arc<StoredScope>, asks: &[Digest]) -> ConversationMatch {
+fn match_summary(
+    scope: Arc<str>,
+    kept: Arc<StoredScope>,
+    asks: &[Digest],
+    now: u64,
+) -> ConversationMatch {
     let newest = kept.newest.and_then(|run| Some((run, Arc::clone(kept.runs.get(&run)?))));
     let Some((run, then)) = newest else {
         return ConversationMatch { known: Some((scope, kept)), ..ConversationMatch::default() };
     };
+    // A person sees no answer in a summary, and a program goes on with it at once.
+    let goes_on = then.turn.is_some_and(|end| end.summary && end.arrival_at(now).is_at_once());
     let past = Past {
         turn: None,
         from: usize::MAX,
         used: then.used.clone(),
         run: Some(then.key),
         pinned: kept.pins.get(&then.key).cloned(),
-        over: then.ended && asks.iter().any(|ask| !kept.asked.contains(ask)),
+        over: then.ended && !goes_on && asks.iter().any(|ask| !kept.asked.contains(ask)),
         shows_start: false,
     };
     let from = Some(PreviousTurn { run, then, turn: None, fork: false });

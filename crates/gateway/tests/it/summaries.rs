@@ -1,0 +1,274 @@
+//! A run keeps its count behind a summary that its client has written anew, behind a short one, and
+//! where a limit landed the request for it (`docs/governing.md` §7).
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in test helpers to panic is to fail the test"
+)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use softland_session::core::policy::PolicyValue as Key;
+use softland_session::wire::Api;
+
+use crate::compaction::{Ids, LIMIT, calling, gateway, user};
+use crate::support::client::{APIS, Client};
+use crate::support::reading::Response;
+use crate::support::script::{Form, whole};
+use crate::support::sim::governed;
+use crate::support::{Provider, Running};
+
+/// Claude Code's request for a summary.
+const WANTED: &str = "Your task is to create a detailed summary of the conversation so far";
+
+/// A request for a summary in the words that anybody would use.
+const SUM_UP: &str = "Summarize our conversation so far. Say it now, in a short summary.";
+
+/// Returns the history behind a compaction; the question and the summary are given.
+type Compacted = fn(&str, &str) -> Vec<Value>;
+
+/// Asks for a summary.
+async fn sum_up(client: &Client, gateway: &Running, wanted: &str, tools: bool) -> String {
+    let mut asking = client.clone();
+    asking.says(wanted);
+    if !tools {
+        asking.body["tools"] = json!([]);
+    }
+    let (_, response) = asking.turn(gateway).await;
+    text_of(&response)
+}
+
+fn text_of(response: &Response) -> String {
+    let text = response.content.iter().find_map(|block| block["text"].as_str());
+    text.unwrap_or_else(|| panic!("no text: {response:?}")).to_owned()
+}
+
+/// Works until it is landed and compacts its history after each `every` rounds. Returns the calls
+/// that it ran.
+async fn work(
+    client: &mut Client,
+    gateway: &Running,
+    every: usize,
+    (wanted, tools): (&str, bool),
+    compacted: Compacted,
+) -> usize {
+    let mut ran = 0;
+    let question = client.messages()[0]["content"].as_str().unwrap().to_owned();
+    for request in 1..=2 * LIMIT {
+        let (_, response) = client.turn(gateway).await;
+        if response.calls().is_empty() {
+            return ran;
+        }
+        ran += response.calls().len();
+        if request % every == 0 {
+            let summary = sum_up(client, gateway, wanted, tools).await;
+            *client.messages() = compacted(&question, &summary);
+        }
+    }
+    ran
+}
+
+fn assistant(text: &str) -> Value {
+    json!({"role": "assistant", "content": text})
+}
+
+fn wrapped(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.chunks(7).map(|line| line.join(" ") + "\n").collect()
+}
+
+const FORMS: [(&str, Compacted); 12] = [
+    ("joined", |_, said| vec![user(&said.split_whitespace().collect::<Vec<_>>().join(" "))]),
+    ("wrapped", |_, said| vec![user(&wrapped(said))]),
+    ("quoted", |_, said| vec![user(&format!("> {}", wrapped(said).replace('\n', "\n> ")))]),
+    ("in JSON", |_, said| vec![user(&json!({ "summary": said }).to_string())]),
+    ("in XML", |_, said| {
+        let said = said.replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&apos;");
+        vec![user(&format!("<memory>{said}</memory>"))]
+    }),
+    ("numbered", |_, said| {
+        let lines = said.lines().enumerate().map(|(n, line)| format!("{:>5}\t{line}\n", n + 1));
+        vec![user(&lines.collect::<String>())]
+    }),
+    ("behind the question", |question, said| {
+        vec![user(question), user(&format!("So far: {}", wrapped(said)))]
+    }),
+    ("before a second message", |_, said| {
+        vec![user(said), user("Go on with the work where it was left.")]
+    }),
+    ("as the model's turn", |_, said| vec![assistant(said)]),
+    ("as the model's turn behind the question", |question, said| {
+        vec![user(question), assistant(said), user("Go on where you stopped, please.")]
+    }),
+    ("as the model's turn and a word", |_, said| {
+        vec![user("What was done so far?"), assistant(said), user("Continue.")]
+    }),
+    ("as the model's turn and a new message", |_, said| {
+        vec![assistant(said), user("Read the rest of the notes, too.")]
+    }),
+];
+
+#[tokio::test]
+async fn a_summary_is_found_however_its_client_writes_it() {
+    let requests = [
+        ("known words", (WANTED, true)),
+        ("known words, without tools", (WANTED, false)),
+        (
+            "unknown words, without tools",
+            ("Now write down where this stands. It is a summary.", false),
+        ),
+        ("generic words", (SUM_UP, true)),
+    ];
+    let mut failed = Vec::new();
+    for api in APIS {
+        for (form, compacted) in FORMS {
+            for (request, asked) in requests {
+                let provider = calling(Ids::Same).await;
+                let gateway = gateway(&provider).await;
+                let mut client = Client::on(api, false);
+                let ran = work(&mut client, &gateway, 5, asked, compacted).await;
+                if ran != LIMIT {
+                    failed.push(format!("{api:?}, {form}, {request}: {ran}"));
+                }
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// The words of a model that was told to answer now.
+const LANDED: &str = "as far as there was room";
+
+/// A provider whose model sums up in a few words, different each time.
+async fn terse() -> Provider {
+    let count = AtomicUsize::new(0);
+    Provider::does(move |asked, wire| {
+        let n = count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let body: Value = serde_json::from_slice(&asked.body).unwrap();
+            let none = body["tool_choice"] == "none" || body["tool_choice"]["type"] == "none";
+            let tools = body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+            let sums_up = asked.text().contains(WANTED);
+            let told = if asked.text().contains("Answer now with") { LANDED } else { "so far" };
+            let text = format!("Of the notes {n} were read, {told}.");
+            let text = json!({"type": "text", "text": text});
+            let path = json!({"path": format!("notes/{n}")});
+            let call =
+                json!({"type": "tool_use", "id": "call_0", "name": "read_file", "input": path});
+            let (block, stop) = match tools && !none && !sums_up {
+                true => (call, "tool_use"),
+                false => (text, "end_turn"),
+            };
+            wire.lock().await.send(whole(Form::of(&asked), &[block], stop)).await;
+            true
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_short_summary_is_found_as_a_whole() {
+    for api in APIS {
+        for (form, compacted) in [
+            ("alone", (|_, said| vec![user(said)]) as Compacted),
+            ("within", |_, said| vec![user(&format!("What was done:\n\n{said}\n\nGo on."))]),
+            ("in tags", |q, said| vec![user(q), user(&format!("<summary>\n{said}\n</summary>"))]),
+            ("as a turn", |q, said| vec![user(q), assistant(said), user("Go on, please.")]),
+        ] {
+            for tools in [true, false] {
+                let provider = terse().await;
+                let gateway = gateway(&provider).await;
+                let mut client = Client::on(api, false);
+                let ran = work(&mut client, &gateway, 5, (WANTED, tools), compacted).await;
+                assert_eq!(ran, LIMIT, "{api:?}, {form}, {tools}");
+            }
+        }
+    }
+}
+
+/// A client that gives its conversation a name is found by that, whatever it makes of the summary.
+#[tokio::test]
+async fn a_request_for_a_summary_without_tools_leaves_the_conversation_its_tools() {
+    for api in APIS {
+        let provider = terse().await;
+        let gateway = gateway(&provider).await;
+        let mut client = Client::on(api, false).with("x-claude-code-session-id: c");
+        let lost: Compacted = |_, _| vec![user("Something else than what was said.")];
+        let ran = work(&mut client, &gateway, 5, (WANTED, false), lost).await;
+        assert_eq!(ran, LIMIT, "{api:?}");
+    }
+}
+
+/// Where the money ends with the request for a summary, its client goes on with what that brought.
+#[tokio::test]
+async fn money_is_not_had_anew_behind_a_landed_summary() {
+    for (form, compacted) in [
+        ("alone", (|_, said| vec![user(said)]) as Compacted),
+        ("behind the question", |q, said| vec![user(q), user(&format!("So far: {said}"))]),
+        ("before a new word", |_, said| {
+            let number: String = said.chars().filter(char::is_ascii_digit).collect();
+            vec![user(said), user(&format!("Continue with the work behind note {number}."))]
+        }),
+    ] {
+        for tools in [true, false] {
+            let mut landed = 0;
+            // Each request of the provider's is billed 1,050 tokens of gpt-4.1.
+            for limit in (0..9).map(|requests| f64::from(requests).mul_add(0.0012, 0.08)) {
+                let provider = terse().await;
+                let keys = [("cost_limit_usd", Key::Float(limit))];
+                let gateway = Running::with(governed(&provider.url(), &keys)).await;
+                let mut client = Client::on(Api::Chat, false).limited(100);
+                let mut was_landed = false;
+                for _ in 0..60 {
+                    let (_, response) = client.turn(&gateway).await;
+                    if response.calls().is_empty() {
+                        break;
+                    }
+                    assert!(!was_landed, "{form}, {tools}: it goes on behind its landing");
+                    let said = sum_up(&client, &gateway, WANTED, tools).await;
+                    was_landed = said.contains("softland") || said.contains(LANDED);
+                    landed += usize::from(was_landed);
+                    *client.messages() = compacted("Look at the notes.", &said);
+                }
+            }
+            assert!(landed > 0 || !tools, "{form}: no summary was landed");
+        }
+    }
+}
+
+/// What a summary quotes of the question says nothing about who asks it again.
+#[tokio::test]
+async fn a_question_that_a_summary_quotes_is_asked_anew() {
+    let question = "Please look at all of the notes that were written in the year 2026, one after \
+                    the other, and say of each of them in one sentence what it is about, who is in \
+                    it, and whether it tells of something that should be done before the winter.";
+    for api in APIS {
+        let quoting = question.to_owned();
+        let provider = Provider::does(move |asked, wire| {
+            let sums_up = asked.text().contains(WANTED);
+            let text = json!({"type": "text", "text": format!("It was asked: {quoting}\nNothing is \
+                done so far, and so there is nothing to tell but what there was to be done, which \
+                is a lot, since nobody has looked at the notes before, and there are many of them.")});
+            let call = json!({"type": "tool_use", "id": "call_0", "name": "read_file",
+                "input": {"path": "notes/1"}});
+            let (block, stop) = if sums_up { (text, "end_turn") } else { (call, "tool_use") };
+            async move {
+                wire.lock().await.send(whole(Form::of(&asked), &[block], stop)).await;
+                true
+            }
+        })
+        .await;
+        let gateway = gateway(&provider).await;
+        let mut first = Client::on(api, false).asking(question);
+        for _ in 0..3 {
+            first.turn(&gateway).await;
+        }
+        sum_up(&first, &gateway, WANTED, true).await;
+        let mut second = Client::on(api, false).asking(&format!("{question} Begin with the last."));
+        let (message, _) = second.turn(&gateway).await;
+        let counted = message.header("x-softland-tool-calls").unwrap();
+        assert_eq!(counted, format!("0/{LIMIT}"), "{api:?}");
+    }
+}
