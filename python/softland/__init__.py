@@ -8,9 +8,9 @@
         answer = my_agent(question)
     print(run.outcome, run.reason, run.cost_usd, run.tool_calls, run.answered_by)
 
-From then on every SDK of this process that uses httpx or httpx2 is governed: the model is told how
-many tool calls remain, and at a limit the run is brought to an answer. A limit is never an
-exception. A client can have limits of its own, without `install()`:
+From then on every SDK of this process that uses httpx, httpx2 or aiohttp is governed: the model is
+told how many tool calls remain, and at a limit the run is brought to an answer. A limit is never
+an exception. A client can have limits of its own, without `install()`:
 
     anthropic.Anthropic(http_client=softland.Client(policy="coding"))
 """
@@ -63,7 +63,7 @@ def install(
     tags: Iterable[str] = (),
     **keys: Any,
 ) -> None:
-    """Governs every SDK in this process that uses httpx or httpx2, imported now or later.
+    """Governs every SDK in this process that uses httpx, httpx2 or aiohttp, imported now or later.
 
     `policy` is `default`, `coding` or `specialist`, or `FILE.toml#NAME` for one of a config, with
     the config's prices. Every policy key is an argument of its name: `tool_calls_limit=30`,

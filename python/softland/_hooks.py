@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -41,10 +42,15 @@ def _hook_httpx(lib: Any) -> Callable[[], None]:
     return undo
 
 
+def _hook_aiohttp(lib: Any) -> Callable[[], None]:
+    # It needs asyncio, which is not to be imported where nobody else does.
+    return importlib.import_module("softland._aiohttp").hook_aiohttp(lib)  # type: ignore[no-any-return]
+
+
 _HOOKS: dict[str, Callable[[Any], Callable[[], None]]] = {
     "httpx": _hook_httpx,
     "httpx2": _hook_httpx,
-    "aiohttp.client": _others.hook_aiohttp,
+    "aiohttp.client": _hook_aiohttp,
     "botocore.httpsession": _others.hook_botocore,
 }
 

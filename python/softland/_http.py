@@ -117,7 +117,7 @@ class _Exchange:
             request=self.request,
             extensions={} if response is None else _known(response.extensions),
         )
-        made.elapsed = datetime.timedelta(0) if response is None else response.elapsed
+        made.elapsed = _elapsed(response)
         return made
 
     def stream(self, step: tuple[Any, ...], response: Any, stream: Any) -> Any:
@@ -150,6 +150,15 @@ class _Exchange:
 def _known(extensions: dict[str, Any]) -> dict[str, Any]:
     """Returns the extensions of a response that do not belong to its connection's stream."""
     return {name: value for name, value in extensions.items() if name != "network_stream"}
+
+
+def _elapsed(response: Any) -> datetime.timedelta:
+    """Returns how long a response took; a transport does not know that."""
+    try:
+        known: datetime.timedelta = response.elapsed
+    except (AttributeError, RuntimeError):
+        known = datetime.timedelta(0)
+    return known
 
 
 def _add_own(response: Any, headers: list[tuple[bytes, bytes]]) -> None:
@@ -473,6 +482,10 @@ def _async_stream(exchange: _Exchange, response: Any, send: Callable[[Any], Awai
         async def aclose(self) -> None:
             exchange.close()
             await self.source.aclose()
+
+        def abandon(self) -> None:
+            """Gives the call up, where nothing can be awaited."""
+            exchange.close()
 
     return GovernedStream()
 

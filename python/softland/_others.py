@@ -1,4 +1,4 @@
-"""Libraries whose requests softland sees and does not change: aiohttp and botocore.
+"""Requests that softland sees and does not change: those of botocore, and some of aiohttp.
 
 A request to a model is counted as not governed. Under a limit of money it is refused, since nobody
 would count what it costs.
@@ -34,29 +34,13 @@ def check(library: str, method: str, url: str) -> None:
 
 
 def _asks_model(host: str, path: str, named: bool) -> bool:
-    if named or _native.is_provider_host(host):
+    if named:
+        return _native.find_endpoint(path) is not None or path.endswith((*_BEDROCK, *_GEMINI))
+    if _native.is_provider_host(host):
         return _native.find_endpoint(path) is not None
     if host.startswith("bedrock-runtime") and host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
         return path.endswith(_BEDROCK)
     return host == "generativelanguage.googleapis.com" and path.endswith(_GEMINI)
-
-
-def hook_aiohttp(lib: Any) -> Callable[[], None]:
-    """Hooks the one method that all requests of aiohttp go through."""
-    session = lib.ClientSession
-    plain = session._request
-
-    async def send(self: Any, method: str, str_or_url: Any, **more: Any) -> Any:
-        check("aiohttp", method.upper(), str(str_or_url))
-        return await plain(self, method, str_or_url, **more)
-
-    session._request = send
-
-    def undo() -> None:
-        if session._request is send:
-            session._request = plain
-
-    return undo
 
 
 def hook_botocore(lib: Any) -> Callable[[], None]:

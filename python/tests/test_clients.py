@@ -43,6 +43,13 @@ def test_an_async_client_has_limits_of_its_own(sim):
     assert (run.outcome, run.tool_calls) == ("landed", 4)
 
 
+def test_a_transport_adds_requests(sim):
+    server, recorder = sim("stubborn"), Recorder()
+    http = httpx2.Client(transport=softland.Transport(recorder, hosts=[server.host], **LIMITS))
+    answer, calls = run_loop(clients("chat", server.url, http), "chat")
+    assert calls == 4 and answer.strip() and len(recorder.bodies) == 7
+
+
 @pytest.mark.parametrize("installed", [False, True])
 def test_a_transport_governs_once(sim, installed):
     server, recorder = sim("looper"), Recorder()

@@ -1,10 +1,9 @@
-"""Libraries that are watched and not governed."""
+"""Requests that are watched and not governed."""
 
-import asyncio
-import sys
-import types
-
+import botocore.session
 import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
 
 import softland
 from softland import _others
@@ -33,30 +32,19 @@ def test_a_request_to_a_model_is_counted_or_refused(url, caplog):
     _others.check("aiohttp", "POST", url)
 
 
-def test_the_libraries_are_hooked_where_they_send(monkeypatch):
-    sent = []
-
-    class ClientSession:
-        async def _request(self, method, str_or_url, **more):
-            sent.append(("aiohttp", method, str_or_url))
-
-    class URLLib3Session:
-        def send(self, request):
-            sent.append(("botocore", request.method, request.url))
-
-    for name, kind in (("aiohttp.client", ClientSession), ("botocore.httpsession", URLLib3Session)):
-        module = types.ModuleType(name)
-        setattr(module, kind.__name__, kind)
-        monkeypatch.setitem(sys.modules, name, module)
-    softland.install(tool_calls_limit=3)
-    request = types.SimpleNamespace(method="POST", url=BEDROCK)
+@pytest.mark.parametrize("stops", [False, True])
+def test_botocore_is_counted_or_stopped_where_it_sends(sim, stops):
+    session = botocore.session.Session()
+    server = sim("reader")
+    keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "us-east-1"}
+    retries = Config(retries={"max_attempts": 0})
+    client = session.create_client("bedrock-runtime", endpoint_url=server.url, config=retries, **keys)
+    softland.install(hosts=[server.host], **({"cost_limit_usd": 1} if stops else {"tool_calls_limit": 3}))
+    messages = [{"role": "user", "content": [{"text": "Hello"}]}]
     with softland.run() as run:
-        asyncio.run(ClientSession()._request("post", CHAT, json={}))
-        URLLib3Session().send(request)
-    assert run.ungoverned == 2 and [library for library, *_ in sent] == ["aiohttp", "botocore"]
-    softland.install(cost_limit_usd=1)
-    with pytest.raises(softland.GovernorError):
-        URLLib3Session().send(request)
+        with pytest.raises(softland.GovernorError if stops else ClientError):
+            client.converse(modelId="x", messages=messages)
+    assert run.ungoverned == (0 if stops else 1)
     softland.uninstall()
-    URLLib3Session().send(request)
-    assert len(sent) == 3
+    with pytest.raises(ClientError):
+        client.converse(modelId="x", messages=messages)
