@@ -29,11 +29,13 @@ mod headroom;
 pub use accounts::{AccountId, LeaseId, Leases};
 pub use headroom::{CapUnit, CapUsage, Shortage};
 
+use serde::{Deserialize, Serialize};
+
 use crate::money::NanoUsd;
 use crate::time::Millis;
 
 /// An amount that is reserved or spent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Money.
     pub money: NanoUsd,
@@ -61,6 +63,12 @@ impl Amount {
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self { money: self.money.min(other.money), tokens: self.tokens.min(other.tokens) }
+    }
+}
+
+impl From<NanoUsd> for Amount {
+    fn from(money: NanoUsd) -> Self {
+        Self { money, tokens: 0 }
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use softland_govern::{
-    Conversations, GovernSettings, KnownModels, LocalState, NameGenerator, RequestIds,
+    Conversations, GovernSettings, HeldLeases, KnownModels, LocalState, NameGenerator, RequestIds,
     RunningRequests, Services, SharedState, TokenCounts,
 };
 use softland_ledger::{Clock, Ledger, OpenError, Options};
@@ -109,6 +109,7 @@ fn make_services(
     watch: &Arc<Watch>,
 ) -> Services {
     Services {
+        held: HeldLeases::default(),
         state: shared.unwrap_or_else(|| Arc::new(LocalState::default())),
         models: KnownModels::default(),
         counts: TokenCounts::default(),

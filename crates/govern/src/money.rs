@@ -9,6 +9,7 @@ pub mod accounts;
 mod reserve;
 #[cfg(test)]
 mod tests;
+pub mod window;
 
 use softland_session::core::NanoUsd;
 

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use softland_session::core::Digest;
 
+use crate::money::accounts::ReservationId;
+
 /// The prefix of the names of conversations that have no name of their own.
 pub(crate) const UNNAMED: &str = "content:";
 
@@ -35,6 +37,13 @@ impl NameGenerator {
         let mut name = self.next_digest().to_string();
         name.truncate(16);
         name.into()
+    }
+
+    /// Returns a name for a reservation.
+    pub fn next_reservation(&self) -> ReservationId {
+        let mut name = self.next_digest().to_string();
+        name.truncate(24);
+        ReservationId(name.into())
     }
 
     fn next_digest(&self) -> Digest {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use crate::conversations::Conversations;
+use crate::held::HeldLeases;
 use crate::learned::KnownModels;
 use crate::names::NameGenerator;
 use crate::records::{Record, run_end_record};
@@ -34,6 +35,8 @@ pub struct Services {
     pub conversations: Conversations,
     /// The requests that run in this process.
     pub running: RunningRequests,
+    /// The reservations that requests of this process hold.
+    pub held: HeldLeases,
     /// Running streams, whose spend is not booked yet.
     pub tasks: TaskTracker,
     /// Counts what happens.
@@ -94,6 +97,18 @@ impl Services {
         match self.state.find_cancelled(&runs).await {
             Ok(cancelled) => cancelled.iter().for_each(|run| self.running.stop_run(run)),
             Err(error) => tracing::debug!(%error, "cancelled runs are not known"),
+        }
+    }
+
+    /// Extends the leases of the reservations that this process holds. A host calls this every
+    /// few seconds.
+    pub async fn renew_leases(&self) {
+        let held = self.held.list_ids();
+        if held.is_empty() {
+            return;
+        }
+        if let Err(error) = self.state.renew_leases(&held, self.now()).await {
+            tracing::debug!(%error, "leases are not renewed");
         }
     }
 

@@ -17,15 +17,17 @@ use softland_session::{ChainLink, ShownResponse};
 use crate::learned::ModelLessons;
 use crate::money::accounts::{
     Accounts, AccountsUnavailable, Balance, Claim, Lease, LeaseStore, ReservationAmounts,
-    ReservationError, WaitLimits,
+    ReservationError, ReservationId, WaitLimits, WindowState,
 };
 use crate::recall::{RecallQuery, Recalled};
 use crate::runs::{
     EndedRun, OpenedRun, RequestEnd, RunAfter, RunCancellation, RunList, RunOpening, RunProgress,
     RunSnapshot, RunsToEnd, SnapshotEnd,
 };
+use crate::services::Services;
 use crate::store::{StoreChanges, StoreError};
 
+pub use crate::money::accounts::Grant;
 pub use local::LocalState;
 
 /// The state that requests share. A governed request makes three calls: [`recall`](Self::recall),
@@ -34,8 +36,10 @@ pub use local::LocalState;
 /// upstream reserves for each. The other calls are for hosts and for people who watch.
 ///
 /// The notes of [`LeaseStore`] wait for nothing: an implementation may send them with its next
-/// call. All times come with the calls. A host that is killed closes nothing, so an implementation
-/// that outlives its hosts forgets their requests after a time of its own choice.
+/// call. All times come with the calls; an implementation with a clock of its own uses that for
+/// windows and leases, so that all hosts agree on them. A host that is killed closes nothing, so an
+/// implementation that outlives its hosts forgets their requests after a time of its own choice,
+/// and settles their reservations when the leases end.
 #[async_trait]
 pub trait SharedState: LeaseStore {
     /// Finds the conversation of a request, and returns everything that is known of it.
@@ -60,6 +64,29 @@ pub trait SharedState: LeaseStore {
     /// # Errors
     /// Returns an error if the state cannot be reached. What was reserved is then unknown.
     async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable>;
+
+    /// Extends the leases of these reservations, which this host still holds, to the length that
+    /// each was reserved with. `now` is in milliseconds since 1970. A host calls this several times
+    /// within the length of a lease.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached.
+    async fn renew_leases(
+        &self,
+        held: &[ReservationId],
+        now: u64,
+    ) -> Result<(), AccountsUnavailable>;
+
+    /// Returns the windows of budgets as they are now, in the order of the claims; none for a claim
+    /// without a window. `now` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached.
+    async fn read_windows(
+        &self,
+        claims: Vec<Claim>,
+        now: u64,
+    ) -> Result<Vec<Option<WindowState>>, AccountsUnavailable>;
 
     /// Takes a note. It waits for nothing: an implementation may send it with its next call.
     fn take_note(&self, note: StateNote);
@@ -136,13 +163,22 @@ pub enum StateNote {
 /// The money that a request wants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReserveQuery {
+    /// The name of the reservation. If an answer was lost, the same query can be made again: it
+    /// returns the reservation that was made.
+    pub id: ReservationId,
+    /// The time, in milliseconds since 1970.
+    pub at: u64,
+    /// The length of the lease, in milliseconds. If the reservation is not settled by then, and not
+    /// [renewed](SharedState::renew_leases), its host is taken for dead.
+    pub lease: u64,
     /// The accounts that it counts in, with their limits.
     pub claims: Vec<Claim>,
     /// The amounts that it asks for.
     pub ask: ReservationAmounts,
     /// The time that it waits.
     pub patience: WaitLimits,
-    /// The amount that is booked on the accounts first: a fork takes over what was spent before it.
+    /// The amount that is booked on the accounts without windows first: a fork takes over what was
+    /// spent before it, and budgets have counted that already.
     pub spent_before: NanoUsd,
     /// The run whose request begins once this is answered, with or without money; `None` if it has
     /// begun, or belongs to no run.
@@ -160,15 +196,6 @@ pub struct Reserved {
     pub opened: Option<OpenedRun>,
 }
 
-/// A reservation, which its holder settles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The accounts, each once.
-    pub accounts: Vec<Arc<str>>,
-    /// The amount.
-    pub amount: NanoUsd,
-}
-
 /// The end of a request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Closing {
@@ -180,7 +207,8 @@ pub struct Closing {
     pub parent: Option<(Arc<str>, Box<StoreChanges>)>,
     /// The response that the client was shown, if later requests may name it.
     pub shown: Option<ShownLink>,
-    /// The accounts whose balances are wanted.
+    /// The accounts whose balances are wanted, windows by their own names. What windows among them
+    /// keep back for the answer of the request's run ends with the run.
     pub accounts: Vec<Arc<str>>,
     /// The end of the request, if it belongs to a run.
     pub request: Option<RequestEnd>,
@@ -213,10 +241,13 @@ impl From<ShownResponse> for ShownLink {
     }
 }
 
+/// The length of the lease of a reservation, in milliseconds.
+const LEASE_MS: u64 = 60_000;
+
 /// The accounts of one request in the shared state.
 #[derive(Debug)]
 pub(crate) struct RequestLedger<'a> {
-    state: &'a Arc<dyn SharedState>,
+    services: &'a Services,
     /// The amount that is booked first.
     spent_before: NanoUsd,
     /// The run that begins with the first reservation.
@@ -236,11 +267,11 @@ pub(crate) struct LedgerAnswer {
 
 impl<'a> RequestLedger<'a> {
     pub(crate) fn new(
-        state: &'a Arc<dyn SharedState>,
+        services: &'a Services,
         spent_before: NanoUsd,
         opens: Option<Box<RunOpening>>,
     ) -> Self {
-        Self { state, spent_before, opens: Mutex::new(opens), brought: Mutex::default() }
+        Self { services, spent_before, opens: Mutex::new(opens), brought: Mutex::default() }
     }
 
     /// Returns what the newest reservation brought beside its money.
@@ -263,13 +294,14 @@ impl Accounts for RequestLedger<'_> {
     ) -> Result<Lease, ReservationError> {
         let opens = self.opens.lock().unwrap_or_else(PoisonError::into_inner).take();
         let spent_before = self.spent_before;
-        let wanted = ReserveQuery { claims, ask, patience, spent_before, opens };
-        let reserved = self.state.reserve(wanted).await.map_err(ReservationError::Away)?;
+        let Services { state, names, .. } = self.services;
+        let (id, at, lease) = (names.next_reservation(), self.services.now(), LEASE_MS);
+        let wanted = ReserveQuery { id, at, lease, claims, ask, patience, spent_before, opens };
+        let reserved = state.reserve(wanted).await.map_err(ReservationError::Away)?;
         let Reserved { balances, grant, opened } = reserved;
         *self.lock_answer() = LedgerAnswer { balances, opened };
-        let Grant { accounts, amount } = grant?;
-        let book: Arc<dyn SharedState> = Arc::clone(self.state);
-        Ok(Lease::new(book, accounts, amount))
+        let grant = grant?;
+        Ok(Lease::new(self.services.held.keep(state, &grant), grant))
     }
 
     async fn read_balances(&self, _: &[&str]) -> Result<Vec<Balance>, AccountsUnavailable> {

@@ -1,22 +1,32 @@
 //! A test of [`SharedState`] that any implementation can run.
 
-#![expect(clippy::expect_used, reason = "a test: a state that does not answer has failed it")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test: a state that does not answer, or answers otherwise, has failed it"
+)]
 
 mod runs;
+mod windows;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use softland_session::ChainLink;
 use softland_session::core::{Digest, NanoUsd};
 
 use crate::learned::ModelLessons;
-use crate::money::accounts::{Balance, Claim, ReservationAmounts, ReservationError, WaitLimits};
+use crate::money::accounts::{
+    Balance, Claim, ReservationAmounts, ReservationError, ReservationId, WaitLimits,
+};
 use crate::recall::{FoundBy, FoundTurn, RecallQuery, Recollection};
-use crate::shared::{Closing, Grant, ReserveQuery, Reserved, SharedState, ShownLink, StateNote};
+use crate::shared::{Closing, ReserveQuery, Reserved, SharedState, ShownLink, StateNote};
 use crate::store::{Namesake, RunState, StoreChanges};
 
-/// Checks an implementation. Each call of `make` has to give an empty state.
+/// Checks an implementation. Each call of `make` has to give an empty state, whose reservations end
+/// with their leases, and which takes the times of the calls for its own: an implementation with a
+/// clock of its own needs a mode for that.
 ///
 /// # Panics
 /// Panics where the implementation does something else than [`LocalState`](crate::LocalState) does.
@@ -27,6 +37,7 @@ pub async fn check_shared_state<S: SharedState>(make: impl AsyncFn() -> S) {
     check_links(&make().await).await;
     check_money(&make().await).await;
     check_waiting(&make().await).await;
+    windows::check_windows(&make).await;
     check_lessons(&make().await).await;
     runs::check_runs(make).await;
 }
@@ -142,9 +153,21 @@ async fn check_links(shared: &dyn SharedState) {
     assert_eq!(links("three", 1000).await, None, "unknown");
 }
 
+/// The length of the leases of this suite, in milliseconds.
+const LEASE: u64 = 60_000;
+
+/// Returns a name that no other reservation of this process has.
+fn next_id() -> ReservationId {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    ReservationId(format!("suite {}", NEXT.fetch_add(1, Ordering::Relaxed)).into())
+}
+
 fn wanted(limit: u64, amount: u64, spent_before: u64) -> ReserveQuery {
-    let claim = |account: &str, limit| Claim { account: account.into(), limit };
+    let claim = |account: &str, limit| Claim::new(account.into(), limit);
     ReserveQuery {
+        id: next_id(),
+        at: 0,
+        lease: LEASE,
         claims: vec![claim("run", Some(NanoUsd(limit))), claim("session", None)],
         ask: ReservationAmounts::from_exact(NanoUsd(amount)),
         patience: WaitLimits::NONE,
@@ -158,21 +181,21 @@ async fn reserve(shared: &dyn SharedState, wanted: ReserveQuery) -> Reserved {
 }
 
 fn balance(spent: u64, reserved: u64) -> Balance {
-    Balance { spent: NanoUsd(spent), reserved: NanoUsd(reserved) }
+    Balance { spent: NanoUsd(spent), reserved: NanoUsd(reserved), ..Balance::default() }
 }
 
 /// Money is reserved on all accounts or on none, and settled in full.
 async fn check_money(shared: &dyn SharedState) {
     let first = reserve(shared, wanted(100, 60, 10)).await;
     assert_eq!(first.balances, [balance(10, 0); 2], "a fork's spend is booked first");
-    let Grant { accounts, amount } = first.grant.expect("it fits");
-    assert_eq!(amount, NanoUsd(60));
+    let grant = first.grant.expect("it fits");
+    assert_eq!(grant.amount, NanoUsd(60).into());
     let second = reserve(shared, wanted(100, 60, 0)).await;
     assert_eq!(second.balances, [balance(10, 60); 2]);
     let short = second.grant.err();
     assert!(matches!(&short, Some(ReservationError::Busy(short)) if &*short.account == "run"));
-    shared.lower_reservation(&accounts, NanoUsd(20));
-    shared.settle_lease(&accounts, NanoUsd(40), NanoUsd(30));
+    shared.lower_reservation(&grant, NanoUsd(40).into());
+    shared.settle_lease(&grant, NanoUsd(30).into());
     let names: Vec<Arc<str>> = vec!["run".into(), "session".into(), "nobody".into()];
     let closing = Closing { scope: "s".into(), accounts: names, ..Closing::default() };
     let balances = shared.close(closing).await.expect("the state answers");
@@ -189,10 +212,10 @@ async fn check_waiting(shared: &dyn SharedState) {
     let waiting = reserve(shared, ReserveQuery { patience, ..wanted(100, 50, 0) });
     let settling = async {
         tokio::task::yield_now().await;
-        shared.settle_lease(&first.accounts, NanoUsd(100), NanoUsd(50));
+        shared.settle_lease(&first, NanoUsd(50).into());
     };
     let (second, ()) = futures_util::future::join(waiting, settling).await;
-    assert_eq!(second.grant.map(|grant| grant.amount), Ok(NanoUsd(50)));
+    assert_eq!(second.grant.map(|grant| grant.amount.money), Ok(NanoUsd(50)));
 }
 
 /// Lessons come with the model that they concern, and add up.

@@ -11,9 +11,9 @@ use futures_util::FutureExt as _;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use softland_govern::{
-    ActiveRequest, BudgetAround, ClientRequest, Conversations, GovernSettings, KnownModels,
-    LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services, Target,
-    TokenCounts, check_unmetered,
+    ActiveRequest, BudgetAround, ClientRequest, Conversations, GovernSettings, HeldLeases,
+    KnownModels, LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services,
+    Target, TokenCounts, check_unmetered,
 };
 use softland_ledger::{Ledger, OpenError, Options};
 use softland_session::core::NanoUsd;
@@ -82,6 +82,7 @@ impl Governor {
         watch.set_wants_events(options.events);
         watch.set_ledger(open_ledger(options.ledger)?);
         let services = Services {
+            held: HeldLeases::default(),
             state: Arc::new(LocalState::default()),
             models: KnownModels::default(),
             counts: TokenCounts::default(),

@@ -33,6 +33,8 @@ const BACKLOG: u32 = 4096;
 const PAUSE: Duration = Duration::from_millis(50);
 /// The interval between two looks for runs that another gateway has cancelled.
 const CANCELS: Duration = Duration::from_secs(1);
+/// The interval in which the leases of reservations are extended: a quarter of their length.
+const LEASES: Duration = Duration::from_secs(15);
 /// The time that streams that were cut off have to book their spend.
 const ACCOUNTS_CLOSE: Duration = Duration::from_secs(1);
 /// The time that requests to the admin address have after the last client request has ended.
@@ -203,15 +205,17 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Ends runs that have been idle for too long, and gives up the requests of runs that were
-/// cancelled elsewhere. Never resolves.
+/// Ends runs that have been idle for too long, gives up the requests of runs that were cancelled
+/// elsewhere, and extends the leases of reservations. Never resolves.
 async fn sweep_runs(gate: &GatewayState) {
     let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
     let mut cancels = tokio::time::interval(CANCELS);
+    let mut leases = tokio::time::interval(LEASES);
     loop {
         tokio::select! {
             _ = sweep.tick() => gate.end_idle().await,
             _ = cancels.tick() => gate.services.stop_cancelled().await,
+            _ = leases.tick() => gate.services.renew_leases().await,
         }
     }
 }

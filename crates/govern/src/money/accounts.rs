@@ -5,9 +5,14 @@
 //! the request has ended, its real cost is booked. So the sum of both never exceeds a limit, as
 //! long as no request costs more than its worst case; a request that does is booked all the same.
 //!
+//! The account of a budget has windows. Each window is an account of its own, which begins with
+//! nothing spent. A request counts in the window in which its reservation was made, whenever it
+//! ends.
+//!
 //! This module knows no prices, no protocol and no policy, and it decides no landing: it says why
 //! there is no lease.
 
+mod lease;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -19,8 +24,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use softland_session::core::NanoUsd;
+use softland_session::core::lease::Amount;
 
+use super::tokens_for;
+use super::window::{TimeSpan, WindowBounds};
+
+pub use lease::{Grant, Lease, LeaseStore, ReservationId};
 pub use memory::MemoryAccounts;
+pub(crate) use memory::ReservationTerms;
 
 /// A store of accounts.
 #[async_trait]
@@ -64,6 +75,48 @@ pub struct Claim {
     /// included; `None`: counted, not limited. The caller has already subtracted what is held back
     /// for a final answer.
     pub limit: Option<NanoUsd>,
+    /// The same in tokens, input (cached or not) and output.
+    #[serde(default)]
+    pub tokens_limit: Option<u64>,
+    /// The window, if this is the account of a budget.
+    #[serde(default)]
+    pub window: Option<WindowClaim>,
+}
+
+impl Claim {
+    /// Claims money of an account without windows.
+    pub fn new(account: Arc<str>, limit: Option<NanoUsd>) -> Self {
+        Self { account, limit, tokens_limit: None, window: None }
+    }
+
+    /// Returns the claim without its limits: it is counted.
+    #[must_use]
+    pub fn without_limits(self) -> Self {
+        Self { limit: None, tokens_limit: None, ..self }
+    }
+}
+
+/// A claim on the window of a budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowClaim {
+    /// The window's bounds.
+    pub bounds: WindowBounds,
+    /// What the request's run holds back for its answer, if the request explores. A window keeps
+    /// back what its open runs hold back, at most a [`KEPT_SHARE`]th of each limit: a request that
+    /// explores cannot have it, one that asks for an answer (`None`) can.
+    pub holds: Option<RunReserve>,
+}
+
+/// The largest part of a window that is kept back for answers: one of so many.
+pub const KEPT_SHARE: u64 = 20;
+
+/// What a run holds back for its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReserve {
+    /// The run.
+    pub run: Arc<str>,
+    /// The amount.
+    pub amount: Amount,
 }
 
 /// The amounts that a request asks for. Always `least` ≤ `enough` ≤ `most`.
@@ -72,6 +125,48 @@ pub struct ReservationAmounts {
     most: NanoUsd,
     enough: NanoUsd,
     least: NanoUsd,
+    /// The tokens that go with each amount.
+    #[serde(default)]
+    tokens: TokenScale,
+}
+
+/// The tokens that a request can use for an amount of money: its input, and the output that the
+/// rest of the money pays for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenScale {
+    /// The most input tokens.
+    pub input: u64,
+    /// Their cost.
+    pub input_cost: NanoUsd,
+    /// The most output tokens.
+    pub output: u64,
+    /// The price of an output token, in pico-dollars. If it is zero, money says nothing of the
+    /// output, and the most is meant.
+    pub output_pico: u64,
+}
+
+impl TokenScale {
+    /// Returns the most tokens that are used for this amount.
+    #[must_use]
+    pub fn tokens_at(&self, amount: NanoUsd) -> u64 {
+        let output = tokens_for(amount.saturating_sub(self.input_cost), self.output_pico);
+        self.input.saturating_add(output.min(self.output))
+    }
+
+    /// Returns the largest amount for which at most so many tokens are used; zero if there is none.
+    #[must_use]
+    pub fn money_at(&self, tokens: u64) -> NanoUsd {
+        let Some(output) = tokens.checked_sub(self.input) else { return NanoUsd::ZERO };
+        if output >= self.output {
+            return NanoUsd(u64::MAX);
+        }
+        if self.output_pico == 0 {
+            return NanoUsd::ZERO;
+        }
+        // Rounded down, so that no more tokens are paid for.
+        let nano = u128::from(output) * u128::from(self.output_pico) / 1000;
+        self.input_cost + NanoUsd(u64::try_from(nano).unwrap_or(u64::MAX))
+    }
 }
 
 impl ReservationAmounts {
@@ -84,7 +179,22 @@ impl ReservationAmounts {
     /// on. Values out of order are lowered to the next larger one.
     pub fn new(most: NanoUsd, enough: NanoUsd, least: NanoUsd) -> Self {
         let enough = enough.min(most);
-        Self { most, enough, least: least.min(enough) }
+        Self { most, enough, least: least.min(enough), tokens: TokenScale::default() }
+    }
+
+    /// Adds the tokens that go with the amounts. An amount of nothing becomes the smallest amount
+    /// that there is, so that a request without a price can be short of tokens.
+    #[must_use]
+    pub fn with_tokens(self, tokens: TokenScale) -> Self {
+        let [most, enough, least] =
+            [self.most, self.enough, self.least].map(|amount| amount.max(NanoUsd(1)));
+        Self { most, enough, least, tokens }
+    }
+
+    /// Returns this amount of money with the tokens that go with it.
+    #[must_use]
+    pub fn amount_with_tokens(&self, money: NanoUsd) -> Amount {
+        Amount { money, tokens: self.tokens.tokens_at(money) }
     }
 }
 
@@ -111,6 +221,33 @@ pub struct Balance {
     pub spent: NanoUsd,
     /// Held by running requests.
     pub reserved: NanoUsd,
+    /// The tokens that are spent for good.
+    #[serde(default)]
+    pub tokens_spent: u64,
+    /// The tokens that are held by running requests.
+    #[serde(default)]
+    pub tokens_reserved: u64,
+}
+
+impl Balance {
+    /// Returns what is spent.
+    #[must_use]
+    pub fn spent_amount(&self) -> Amount {
+        Amount { money: self.spent, tokens: self.tokens_spent }
+    }
+}
+
+/// A window of a budget, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowState {
+    /// The window; for one that has not begun, the one that would begin now.
+    pub span: TimeSpan,
+    /// True if nothing was reserved in it yet.
+    pub is_unused: bool,
+    /// Its balance.
+    pub balance: Balance,
+    /// What it keeps back for answers.
+    pub kept: Amount,
 }
 
 /// The reason why there is no lease.
@@ -144,7 +281,7 @@ impl std::error::Error for ReservationError {}
 /// The account with the least left, of those with a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
-    /// Its name.
+    /// Its name; that of the window for a budget.
     pub account: Arc<str>,
     /// Its limit, as claimed.
     pub limit: NanoUsd,
@@ -154,6 +291,25 @@ pub struct Shortfall {
     pub reserved: NanoUsd,
     /// The least that was asked for.
     pub least: NanoUsd,
+    /// The same four figures in tokens, if those are short, and not money.
+    #[serde(default)]
+    pub tokens: Option<TokenShortfall>,
+    /// The window, if it is the account of a budget.
+    #[serde(default)]
+    pub window: Option<TimeSpan>,
+}
+
+/// The account with the fewest tokens left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenShortfall {
+    /// Its limit, as claimed.
+    pub limit: u64,
+    /// The tokens spent of it.
+    pub spent: u64,
+    /// The tokens that other requests hold of it.
+    pub reserved: u64,
+    /// The fewest that were asked for.
+    pub least: u64,
 }
 
 impl Shortfall {
@@ -170,6 +326,13 @@ impl Shortfall {
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(TokenShortfall { limit, spent, reserved, least }) = self.tokens {
+            write!(f, "{spent} of {limit} tokens are spent, ")?;
+            if reserved > 0 {
+                write!(f, "{reserved} are held for requests under way, ")?;
+            }
+            return write!(f, "and the request may use {least}");
+        }
         let Self { limit, spent, reserved, least, .. } = self;
         write!(f, "{spent} of {limit} is spent, ")?;
         if *reserved > NanoUsd::ZERO {
@@ -193,77 +356,3 @@ impl fmt::Display for AccountsUnavailable {
 }
 
 impl std::error::Error for AccountsUnavailable {}
-
-/// The store to which leases are given back. It may neither block nor fail, since a drop can do
-/// neither.
-pub trait LeaseStore: Send + Sync + fmt::Debug {
-    /// Reduces the reservations on these accounts by this amount; the lease continues.
-    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd);
-    /// Ends a lease: releases its reservation and books what was spent.
-    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd);
-}
-
-/// Money held for one request. If it is dropped without [`Lease::settle_cost`] (a panic, a
-/// cancelled task), it books the last amount given to [`Lease::set_received_cost`], or the whole
-/// reservation if there was none. So a dropped lease never books nothing by accident, and never
-/// leaves a reservation behind.
-#[derive(Debug)]
-#[must_use = "a lease that is dropped books its whole amount"]
-pub struct Lease {
-    book: Arc<dyn LeaseStore>,
-    accounts: Vec<Arc<str>>,
-    reserved: NanoUsd,
-    /// The amount that a drop books.
-    received: Option<NanoUsd>,
-    /// True if somebody else settles it.
-    detached: bool,
-}
-
-impl Lease {
-    /// Creates a lease whose reservation is in `book` already.
-    pub fn new(book: Arc<dyn LeaseStore>, accounts: Vec<Arc<str>>, reserved: NanoUsd) -> Self {
-        Self { book, accounts, reserved, received: None, detached: false }
-    }
-
-    /// Returns the amount that is held.
-    pub fn reserved_amount(&self) -> NanoUsd {
-        self.reserved
-    }
-
-    /// Notes what the response has cost so far, in case it ends here.
-    pub fn set_received_cost(&mut self, cost: NanoUsd) {
-        self.received = Some(cost);
-    }
-
-    /// Lowers the reservation to `to`, so that others can have the rest. As soon as a response
-    /// states its billed input, only its output is uncertain.
-    pub fn lower_to(&mut self, to: NanoUsd) {
-        let by = self.reserved.saturating_sub(to);
-        if by > NanoUsd::ZERO {
-            self.reserved = to;
-            self.book.lower_reservation(&self.accounts, by);
-        }
-    }
-
-    /// Gives up the lease without settling it. Returns its accounts, and the amount that somebody
-    /// else now has to settle.
-    pub fn detach(mut self) -> (Vec<Arc<str>>, NanoUsd) {
-        self.detached = true;
-        (std::mem::take(&mut self.accounts), self.reserved)
-    }
-
-    /// Ends the lease and books the real cost, even if it is more than was held.
-    pub fn settle_cost(mut self, actual: NanoUsd) {
-        self.received = Some(actual);
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if self.detached {
-            return;
-        }
-        let actual = self.received.unwrap_or(self.reserved);
-        self.book.settle_lease(&self.accounts, self.reserved, actual);
-    }
-}

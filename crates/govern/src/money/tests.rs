@@ -287,7 +287,7 @@ fn want(stream: bool) -> WorstCase {
 }
 
 fn claims(cents: u64) -> Vec<Claim> {
-    vec![Claim { account: "session:s".into(), limit: Some(NanoUsd(cents * CENT)) }]
+    vec![Claim::new("session:s".into(), Some(NanoUsd(cents * CENT)))]
 }
 
 async fn hold(accounts: &MemoryAccounts, claims: &[Claim], cents: u64) -> Lease {
@@ -319,7 +319,7 @@ async fn what_fits_is_sent_as_it_is() {
     assert_eq!(lease.reserved_amount(), NanoUsd(306 * CENT));
     assert_eq!((took, loud), (Duration::ZERO, 0));
     // Without a limit there is no bound.
-    let free = [Claim { account: "session:s".into(), limit: None }];
+    let free = [Claim::new("session:s".into(), None)];
     let (result, ..) = reserved(&accounts, &free, want(true)).await;
     assert!(matches!(result, Reservation::Granted { output_limit: None, .. }));
 }

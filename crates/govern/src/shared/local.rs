@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use softland_session::core::NanoUsd;
+use softland_session::core::lease::Amount;
 use softland_session::{ChainLink, ShownResponse};
 
 use super::run_book::RunBook;
 use super::{Closed, Closing, Grant, ReserveQuery, Reserved, SharedState, ShownLink, StateNote};
 use crate::learned::LessonBook;
 use crate::money::accounts::{
-    Accounts, AccountsUnavailable, Claim, LeaseStore, MemoryAccounts, ReservationAmounts,
-    WaitLimits,
+    Accounts, AccountsUnavailable, Claim, Lease, LeaseStore, MemoryAccounts, ReservationAmounts,
+    ReservationId, ReservationTerms, WaitLimits, WindowState,
 };
 use crate::recall::{RecallQuery, Recalled, recall_from};
 use crate::runs::{EndedRun, RunCancellation, RunList, RunSnapshot, RunsToEnd};
@@ -28,6 +29,13 @@ pub struct LocalState {
 }
 
 impl LocalState {
+    /// Creates a state that outlives those who use it: reservations that nobody settles end with
+    /// their leases.
+    #[must_use]
+    pub fn with_expiring_leases() -> Self {
+        Self { accounts: MemoryAccounts::with_expiring_leases(), ..Self::default() }
+    }
+
     fn lock_runs(&self) -> MutexGuard<'_, RunBook> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,23 +71,38 @@ impl SharedState for LocalState {
     }
 
     async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable> {
-        let ReserveQuery { claims, ask, patience, spent_before, opens } = wanted;
+        let ReserveQuery { id, at, lease, claims, ask, patience, spent_before, opens } = wanted;
         if spent_before > NanoUsd::ZERO {
-            let free = claims.iter().map(|claim| Claim { limit: None, ..claim.clone() }).collect();
+            let without_window = claims.iter().filter(|claim| claim.window.is_none());
+            let free = without_window.map(|claim| claim.clone().without_limits()).collect();
             let nothing = ReservationAmounts::from_exact(NanoUsd::ZERO);
             if let Ok(lease) = self.accounts.reserve_money(free, nothing, WaitLimits::NONE).await {
                 lease.settle_cost(spent_before);
             }
         }
-        let names: Vec<&str> = claims.iter().map(|claim| &*claim.account).collect();
-        let balances = self.accounts.read_balances(&names).await?;
-        let leased = self.accounts.reserve_money(claims, ask, patience).await;
-        let grant = leased.map(|lease| {
-            let (accounts, amount) = lease.detach();
-            Grant { accounts, amount }
-        });
+        let balances = self.accounts.read_claims(&claims, at);
+        let terms = ReservationTerms { id: Some(id), at, lease };
+        let leased = self.accounts.reserve_on_terms(claims, ask, patience, terms).await;
+        let grant = leased.map(Lease::detach);
         let opened = opens.map(|opens| self.lock_runs().open_request(*opens));
         Ok(Reserved { balances, grant, opened })
+    }
+
+    async fn renew_leases(
+        &self,
+        held: &[ReservationId],
+        now: u64,
+    ) -> Result<(), AccountsUnavailable> {
+        self.accounts.renew_leases(held, now);
+        Ok(())
+    }
+
+    async fn read_windows(
+        &self,
+        claims: Vec<Claim>,
+        now: u64,
+    ) -> Result<Vec<Option<WindowState>>, AccountsUnavailable> {
+        Ok(self.accounts.read_windows(&claims, now))
     }
 
     fn take_note(&self, note: StateNote) {
@@ -105,6 +128,10 @@ impl SharedState for LocalState {
         }
         let names: Vec<&str> = accounts.iter().map(|name| &**name).collect();
         let balances = self.accounts.read_balances(&names).await.unwrap_or_default();
+        let ended = request.as_ref().filter(|request| request.end.is_some());
+        if let Some(request) = ended {
+            self.accounts.forget_run(&accounts, &request.run);
+        }
         let run = request.map(|request| self.lock_runs().end_request(request)).unwrap_or_default();
         Ok(Closed { balances, run })
     }
@@ -133,11 +160,15 @@ impl SharedState for LocalState {
 }
 
 impl LeaseStore for LocalState {
-    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
-        self.accounts.lower_reservation(accounts, by);
+    fn mark_sent(&self, grant: &Grant) {
+        self.accounts.mark_sent(grant);
     }
 
-    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
-        self.accounts.settle_lease(accounts, reserved, actual);
+    fn lower_reservation(&self, grant: &Grant, to: Amount) {
+        self.accounts.lower_reservation(grant, to);
+    }
+
+    fn settle_lease(&self, grant: &Grant, actual: Amount) {
+        self.accounts.settle_lease(grant, actual);
     }
 }

@@ -30,7 +30,7 @@ async fn open(shared: &dyn SharedState, run: &str, info: RunInfo, at: u64) -> Op
     let opens = Some(Box::new(opening));
     let reserved = reserve(shared, ReserveQuery { opens, ..wanted(100, 1, 0) }).await;
     if let Ok(grant) = reserved.grant {
-        shared.settle_lease(&grant.accounts, grant.amount, NanoUsd::ZERO);
+        shared.settle_lease(&grant, NanoUsd::ZERO.into());
     }
     reserved.opened.expect("a run was named")
 }

@@ -203,7 +203,7 @@ impl RequestAccount {
     /// Returns the way to the accounts. The first one opens the run.
     fn open_ledger<'a>(&mut self, services: &'a Services) -> RequestLedger<'a> {
         let opens = self.registration.as_mut().and_then(RunRegistration::take_opening);
-        RequestLedger::new(&services.state, self.spent_before, opens)
+        RequestLedger::new(services, self.spent_before, opens)
     }
 
     /// Notes what a reservation brought: the balances before the first one, in the order of the
@@ -228,7 +228,7 @@ impl RequestAccount {
         }
         let ledger = self.open_ledger(services);
         let claims = self.account_claims(policy, NanoUsd::ZERO);
-        let claims = claims.into_iter().map(|claim| Claim { limit: None, ..claim }).collect();
+        let claims = claims.into_iter().map(|claim| claim.without_limits()).collect();
         let nothing = ReservationAmounts::from_exact(NanoUsd::ZERO);
         if let Ok(lease) = ledger.reserve_money(claims, nothing, WaitLimits::NONE).await {
             lease.settle_cost(NanoUsd::ZERO);
@@ -484,7 +484,7 @@ impl RequestAccount {
         let limit = |limit: Option<NanoUsd>| {
             limit.filter(|_| enforced).map(|limit| limit.saturating_sub(held))
         };
-        let claim = |account: &Arc<str>, limit| Claim { account: account.clone(), limit };
+        let claim = |account: &Arc<str>, limit| Claim::new(Arc::clone(account), limit);
         let mut claims = vec![
             claim(&self.accounts.run, limit(policy.cost_limit_usd)),
             claim(&self.accounts.session, limit(policy.session_cost_limit_usd)),

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::json;
-use softland_govern::money::accounts::{AccountsUnavailable, LeaseStore};
+use softland_govern::money::accounts::{
+    AccountsUnavailable, Claim, Grant, LeaseStore, ReservationId, WindowState,
+};
 use softland_govern::recall::{RecallQuery, Recalled};
 use softland_govern::runs::{EndedRun, RunCancellation, RunList, RunSnapshot, RunsToEnd};
 use softland_govern::shared::{Closed, Closing, ReserveQuery, Reserved};
@@ -14,6 +16,7 @@ use softland_govern::store::StoreError;
 use softland_govern::{LocalState, SharedState, StateNote};
 use softland_session::ChainLink;
 use softland_session::core::NanoUsd;
+use softland_session::core::lease::Amount;
 use softland_session::core::policy::{OnStoreLoss, Policy};
 
 use crate::support::{Host, Reply, add_round, question, read_balance, read_json, says, text};
@@ -60,6 +63,22 @@ impl SharedState for Shaky {
         self.state.reserve(wanted).await
     }
 
+    async fn renew_leases(
+        &self,
+        held: &[ReservationId],
+        now: u64,
+    ) -> Result<(), AccountsUnavailable> {
+        self.state.renew_leases(held, now).await
+    }
+
+    async fn read_windows(
+        &self,
+        claims: Vec<Claim>,
+        now: u64,
+    ) -> Result<Vec<Option<WindowState>>, AccountsUnavailable> {
+        self.state.read_windows(claims, now).await
+    }
+
     fn take_note(&self, note: StateNote) {
         self.state.take_note(note);
     }
@@ -96,12 +115,16 @@ impl SharedState for Shaky {
 }
 
 impl LeaseStore for Shaky {
-    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
-        self.state.lower_reservation(accounts, by);
+    fn mark_sent(&self, grant: &Grant) {
+        self.state.mark_sent(grant);
     }
 
-    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
-        self.state.settle_lease(accounts, reserved, actual);
+    fn lower_reservation(&self, grant: &Grant, to: Amount) {
+        self.state.lower_reservation(grant, to);
+    }
+
+    fn settle_lease(&self, grant: &Grant, actual: Amount) {
+        self.state.settle_lease(grant, actual);
     }
 }
 

@@ -7,3 +7,4 @@ mod lost;
 mod money;
 mod shared;
 mod support;
+mod windows;

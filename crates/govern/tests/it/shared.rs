@@ -11,7 +11,9 @@ use http_body_util::BodyExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use softland_govern::money::accounts::{AccountsUnavailable, LeaseStore};
+use softland_govern::money::accounts::{
+    AccountsUnavailable, Claim, Grant, LeaseStore, ReservationId, WindowState,
+};
 use softland_govern::recall::{RecallQuery, Recalled};
 use softland_govern::runs::{EndedRun, RunCancellation, RunList, RunSnapshot, RunsToEnd};
 use softland_govern::shared::{Closed, Closing, ReserveQuery, Reserved};
@@ -20,6 +22,7 @@ use softland_govern::suite::check_shared_state;
 use softland_govern::{LocalState, SharedState, StateNote};
 use softland_session::ChainLink;
 use softland_session::core::NanoUsd;
+use softland_session::core::lease::Amount;
 use softland_session::core::policy::Policy;
 use tokio::sync::Notify;
 
@@ -71,6 +74,22 @@ impl SharedState for Wired {
         self.state.reserve(Self::carry(&wanted)).await.map(|reserved| Self::carry(&reserved))
     }
 
+    async fn renew_leases(
+        &self,
+        held: &[ReservationId],
+        now: u64,
+    ) -> Result<(), AccountsUnavailable> {
+        self.state.renew_leases(held, now).await
+    }
+
+    async fn read_windows(
+        &self,
+        claims: Vec<Claim>,
+        now: u64,
+    ) -> Result<Vec<Option<WindowState>>, AccountsUnavailable> {
+        self.state.read_windows(claims, now).await
+    }
+
     fn take_note(&self, note: StateNote) {
         self.state.take_note(Self::carry(&note));
     }
@@ -108,23 +127,28 @@ impl SharedState for Wired {
 }
 
 impl LeaseStore for Wired {
-    fn lower_reservation(&self, accounts: &[Arc<str>], by: NanoUsd) {
-        self.state.lower_reservation(accounts, by);
+    fn mark_sent(&self, grant: &Grant) {
+        self.state.mark_sent(grant);
     }
 
-    fn settle_lease(&self, accounts: &[Arc<str>], reserved: NanoUsd, actual: NanoUsd) {
-        self.state.settle_lease(accounts, reserved, actual);
+    fn lower_reservation(&self, grant: &Grant, to: Amount) {
+        self.state.lower_reservation(grant, to);
+    }
+
+    fn settle_lease(&self, grant: &Grant, actual: Amount) {
+        self.state.settle_lease(grant, actual);
     }
 }
 
 #[tokio::test]
 async fn the_state_in_memory_does_what_every_state_does() {
-    check_shared_state(async || LocalState::default()).await;
+    check_shared_state(async || LocalState::with_expiring_leases()).await;
 }
 
 #[tokio::test]
 async fn every_value_can_be_carried_as_text() {
-    check_shared_state(async || Wired::default()).await;
+    let state = LocalState::with_expiring_leases;
+    check_shared_state(async || Wired { state: state(), ..Wired::default() }).await;
 }
 
 #[tokio::test]

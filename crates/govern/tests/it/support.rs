@@ -15,13 +15,16 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use softland_govern::money::accounts::{Balance, Claim, ReservationAmounts, WaitLimits};
+use softland_govern::money::accounts::{
+    Balance, Claim, ReservationAmounts, ReservationId, WaitLimits,
+};
 use softland_govern::records::Record;
 use softland_govern::shared::ReserveQuery;
 use softland_govern::{
-    ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, KnownModels,
-    LocalState, Meter, NameGenerator, Protocol, RequestIds, RunningRequests, Services, SharedState,
-    Target, TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse, Watcher,
+    ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, HeldLeases,
+    KnownModels, LocalState, Meter, NameGenerator, Protocol, RequestIds, RunningRequests, Services,
+    SharedState, Target, TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse,
+    Watcher,
 };
 use softland_session::core::policy::Policy;
 use softland_session::core::{LossCause, NanoUsd};
@@ -203,6 +206,7 @@ impl Host {
         let script = Arc::new(Script { replies, sent, dropped });
         let notes = Arc::new(Notes::default());
         let services = Services {
+            held: HeldLeases::default(),
             state,
             models: KnownModels::default(),
             counts: TokenCounts::default(),
@@ -274,7 +278,10 @@ impl Host {
 /// Reads the balance of an account.
 pub(crate) async fn read_balance(state: &dyn SharedState, account: &str) -> Balance {
     let wanted = ReserveQuery {
-        claims: vec![Claim { account: account.into(), limit: None }],
+        id: ReservationId("balance".into()),
+        at: 0,
+        lease: 60_000,
+        claims: vec![Claim::new(account.into(), None)],
         ask: ReservationAmounts::from_exact(NanoUsd::ZERO),
         patience: WaitLimits::NONE,
         spent_before: NanoUsd::ZERO,
@@ -282,7 +289,7 @@ pub(crate) async fn read_balance(state: &dyn SharedState, account: &str) -> Bala
     };
     let reserved = state.reserve(wanted).await.expect("the state answers");
     let grant = reserved.grant.expect("nothing is free");
-    state.settle_lease(&grant.accounts, grant.amount, NanoUsd::ZERO);
+    state.settle_lease(&grant, NanoUsd::ZERO.into());
     reserved.balances[0]
 }
 

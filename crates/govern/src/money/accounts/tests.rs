@@ -8,7 +8,7 @@ use super::*;
 const LIMIT: NanoUsd = NanoUsd(1000);
 
 fn claim(account: &str, limit: u64) -> Claim {
-    Claim { account: account.into(), limit: Some(NanoUsd(limit)) }
+    Claim::new(account.into(), Some(NanoUsd(limit)))
 }
 
 fn exactly(amount: u64) -> ReservationAmounts {
@@ -48,6 +48,7 @@ async fn reserves_on_all_accounts_or_on_none() {
         spent: NanoUsd::ZERO,
         reserved: NanoUsd(400),
         least: NanoUsd(200),
+        ..Shortfall::default()
     };
     assert_eq!(refused, ReservationError::Busy(short.clone()));
     assert_eq!(short.remaining_amount(), NanoUsd(100));
@@ -64,7 +65,7 @@ async fn reserves_on_all_accounts_or_on_none() {
 #[tokio::test(start_paused = true)]
 async fn an_account_claimed_twice_is_charged_once_under_its_lower_limit() {
     let accounts = MemoryAccounts::new();
-    let unlimited = Claim { account: "a".into(), limit: None };
+    let unlimited = Claim::new("a".into(), None);
     let twice = [claim("a", 1000), unlimited.clone(), claim("a", 500)];
     let lease = take(&accounts, &twice, 400).await.unwrap();
     assert_eq!(balance(&accounts, "a").await, (0, 400));

@@ -9,6 +9,13 @@ use crate::money;
 use crate::money::accounts::Lease;
 
 impl RequestAccount {
+    /// Notes that the upstream request is sent from now on.
+    pub(in crate::turn) fn mark_sent(&self) {
+        if let Some(lease) = &self.lease {
+            lease.mark_sent();
+        }
+    }
+
     /// Notes the billed input that the head of the response states. From here on only the output is
     /// uncertain, so the reservation shrinks. Returns true once that is done.
     pub(in crate::turn) fn note_billed_input(&mut self, tokens: Tokens) -> bool {

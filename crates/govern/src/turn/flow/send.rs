@@ -55,6 +55,7 @@ impl GovernedRequest {
         }
         // Observing also needs a response that can be read.
         self.record.record_sent(opening, &self.account, self.exchange.rung(), &body);
+        self.account.mark_sent();
         let sending = opening.asked.transport.send(UpstreamRequest {
             upstream: &target.upstream,
             protocol: target.protocol,

@@ -1,25 +1,38 @@
 use proptest::prelude::*;
+use softland_session::core::NanoUsd;
 
 use super::*;
 use std::time::Duration;
 
+/// A request of that name, which claims one account.
+fn wanted(account: &str, since: Instant) -> Wanted {
+    Wanted {
+        id: ReservationId(account.into()),
+        claims: vec![Claim::new(account.into(), Some(NanoUsd(100)))],
+        ask: ReservationAmounts::from_exact(NanoUsd(10)),
+        patience: WaitLimits::NONE,
+        at: 0,
+        since,
+        lease: 0,
+    }
+}
+
 fn visit(state: &mut AccountsState, now: Instant, account: &str) -> Result<(), ReservationError> {
-    let claims = vec![Claim { account: account.into(), limit: Some(NanoUsd(100)) }];
-    let ask = ReservationAmounts::from_exact(NanoUsd(10));
-    let ticket = state.join_queue(now, claims, ask, WaitLimits::NONE, Arc::new(Notify::new()))?;
-    assert!(matches!(state.check_ticket(now, ticket), QueueState::Granted(NanoUsd(10))));
+    let ticket = state.join_queue(now, wanted(account, now), Arc::new(Notify::new()))?;
+    let QueueState::Granted(grant) = state.check_ticket(now, ticket) else { panic!("it fits") };
+    assert_eq!(grant.amount.money, NanoUsd(10));
     Ok(())
 }
 
 fn settle(state: &mut AccountsState, now: Instant, account: &str) {
-    state.settle_lease(now, &[account.into()], NanoUsd(10), NanoUsd(7));
+    state.settle_lease(now, &ReservationId(account.into()), NanoUsd(7).into());
 }
 
 /// 100,000 accounts stay. With one more, those that were idle for two days are forgotten, and no
 /// others.
 #[tokio::test(start_paused = true)]
 async fn idle_accounts_are_forgotten_when_there_are_many() {
-    let mut state = AccountsState::new(MOST);
+    let mut state = AccountsState::new(MOST, false);
     let began = now();
     let hours = |hours: u64| began + Duration::from_secs(hours * 3600);
     visit(&mut state, began, "held").unwrap();
@@ -43,7 +56,7 @@ async fn idle_accounts_are_forgotten_when_there_are_many() {
 /// Accounts in use are never forgotten: new ones are refused instead.
 #[tokio::test(start_paused = true)]
 async fn more_accounts_than_can_be_kept_are_refused() {
-    let mut state = AccountsState::new(1_000);
+    let mut state = AccountsState::new(1_000, false);
     for number in 0..1_000 {
         visit(&mut state, now(), &number.to_string()).unwrap();
     }
@@ -57,7 +70,7 @@ async fn more_accounts_than_can_be_kept_are_refused() {
 /// them.
 #[tokio::test(start_paused = true)]
 async fn accounts_of_conversations_without_a_name_make_room_for_newer_ones() {
-    let mut state = AccountsState::new(MOST);
+    let mut state = AccountsState::new(MOST, false);
     visit(&mut state, now(), "run:content:held").unwrap();
     visit(&mut state, now(), "session:named").unwrap();
     settle(&mut state, now(), "session:named");
@@ -104,14 +117,15 @@ proptest! {
 struct Played {
     state: AccountsState,
     began: Instant,
-    leases: Vec<(Vec<Arc<str>>, NanoUsd)>,
-    line: Vec<(Vec<Arc<str>>, u64)>,
+    leases: Vec<Grant>,
+    line: Vec<u64>,
+    named: u64,
 }
 
 impl Default for Played {
     fn default() -> Self {
         let (leases, line) = (Vec::new(), Vec::new());
-        Self { state: AccountsState::new(MOST), began: now(), leases, line }
+        Self { state: AccountsState::new(MOST, false), began: now(), leases, line, named: 0 }
     }
 }
 
@@ -121,40 +135,43 @@ impl Played {
     fn plays(&mut self, now: Instant, request: &Request, at_once: bool) -> Vec<String> {
         let (which, limits, most, least, settles) = *request;
         if settles && !self.leases.is_empty() {
-            let (accounts, amount) = self.leases.remove(0);
-            self.state.settle_lease(now, &accounts, amount, NanoUsd(amount.0 / 2));
+            let Grant { id, amount, .. } = self.leases.remove(0);
+            self.state.settle_lease(now, &id, NanoUsd(amount.money.0 / 2).into());
         }
         let claimed = (0..3_usize).filter(|at| which >> at & 1 == 1);
         let claims: Vec<Claim> = claimed
             .map(|at| {
                 let limit = Some(NanoUsd(limits[at])).filter(|limit| limit.0 > 0);
-                Claim { account: format!("account {at}").into(), limit }
+                Claim::new(format!("account {at}").into(), limit)
             })
             .collect();
-        let accounts: Vec<Arc<str>> = claims.iter().map(|claim| claim.account.clone()).collect();
         let ask = ReservationAmounts::new(NanoUsd(most), NanoUsd(least), NanoUsd(least));
         let patience =
             WaitLimits { for_most: Duration::from_secs(5), in_all: Duration::from_secs(30) };
-        if at_once && self.state.reserve_at_once(now, &claims, ask.most) {
-            self.leases.push((accounts, ask.most));
+        self.named += 1;
+        let id = ReservationId(self.named.to_string().into());
+        let wanted = Wanted { id, claims, ask, patience, at: 0, since: now, lease: 0 };
+        if at_once && let Some(grant) = self.state.reserve_at_once(now, &wanted) {
+            let got = format!("{:?}", QueueState::Granted(grant.clone()));
+            self.leases.push(grant);
             self.look_again(now);
-            return self.stands(format!("{:?}", QueueState::Granted(ask.most)));
+            return self.stands(got);
         }
-        let entered = self.state.join_queue(now, claims, ask, patience, Arc::new(Notify::new()));
+        let entered = self.state.join_queue(now, wanted, Arc::new(Notify::new()));
         let ticket = entered.expect("a place");
-        let got = self.looks(now, accounts, ticket);
+        let got = self.looks(now, ticket);
         self.look_again(now);
         self.stands(got)
     }
 
-    fn looks(&mut self, now: Instant, accounts: Vec<Arc<str>>, ticket: u64) -> String {
+    fn looks(&mut self, now: Instant, ticket: u64) -> String {
         let look = self.state.check_ticket(now, ticket);
         let got = format!("{look:?}");
         match look {
-            QueueState::Granted(amount) => self.leases.push((accounts, amount)),
+            QueueState::Granted(grant) => self.leases.push(grant),
             QueueState::Refused(_) => {}
             QueueState::Wait(_) => {
-                self.line.push((accounts, ticket));
+                self.line.push(ticket);
                 return "waits".to_owned();
             }
         }
@@ -162,8 +179,8 @@ impl Played {
     }
 
     fn look_again(&mut self, now: Instant) {
-        for (accounts, ticket) in std::mem::take(&mut self.line) {
-            self.looks(now, accounts, ticket);
+        for ticket in std::mem::take(&mut self.line) {
+            self.looks(now, ticket);
         }
     }
 
