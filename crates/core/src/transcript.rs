@@ -358,7 +358,8 @@ fn ask_addition(because: &Because, words: Wording) -> Addition {
 
 fn digest_content(user: &UserMessage<'_>) -> Digest {
     let results = user.results.iter().fold(Digest::EMPTY, |sum, r| sum.followed_by(r.digest));
-    let bare = user.texts.iter().all(UserText::is_tags);
+    // Tags count where nothing else is in the message.
+    let bare = user.results.is_empty() && !user.media && user.texts.iter().all(UserText::is_tags);
     let words = user.texts.iter().filter(|text| bare || !text.is_tags());
     words.fold(results, |sum, text| sum.followed_by(text.digest()))
 }

@@ -43,11 +43,33 @@ pub(crate) enum Shortens {
         question: bool,
         /// The summary stands in the result of a call that the client itself has written.
         brought: bool,
+        written: Written,
     },
     /// It keeps its question and so many of the newest rounds.
     Slides {
         rounds: usize,
     },
+}
+
+/// The form in which it writes a summary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    AsItCame,
+    Joined,
+    Quoted,
+    Json,
+}
+
+impl Written {
+    fn write(self, summary: &str) -> String {
+        let words: Vec<&str> = summary.split_whitespace().collect();
+        match self {
+            Self::AsItCame => summary.to_owned(),
+            Self::Joined => words.join(" "),
+            Self::Quoted => words.chunks(6).map(|line| format!("> {}\n", line.join(" "))).collect(),
+            Self::Json => json!({ "summary": summary }).to_string(),
+        }
+    }
 }
 
 /// The place where the history is kept.
@@ -128,6 +150,12 @@ impl Manner {
                 opening: dice.pick(&OPENINGS),
                 question: dice.roll(2) == 0,
                 brought: dice.roll(3) == 0,
+                written: dice.pick(&[
+                    Written::AsItCame,
+                    Written::Joined,
+                    Written::Quoted,
+                    Written::Json,
+                ]),
             },
         };
         let header = dice.roll(2) == 0 && !matches!(serves, Serves::Texts | Serves::Words);
@@ -143,9 +171,7 @@ impl Manner {
             },
             batch: 1 + dice.roll(3),
             header: header.then(|| dice.pick(&HEADERS).to_owned()),
-            reminds: dice.roll(3) == 0
-                && serves == Serves::Client
-                && !matches!(shortens, Shortens::Compacts { brought: true, .. }),
+            reminds: dice.roll(3) == 0 && serves == Serves::Client,
             // Behind an answer a window may show no call at all.
             nudges: match shortens {
                 Shortens::Slides { .. } => 0,
@@ -410,7 +436,7 @@ impl<'m> Session<'m> {
                 let from = self.rounds.len().saturating_sub(rounds);
                 self.rounds.drain(..from);
             }
-            Shortens::Compacts { every, tail, opening, question, brought } => {
+            Shortens::Compacts { every, tail, opening, question, brought, written } => {
                 // What was asked is not taken out of sight.
                 let asked = self.rounds.last().is_some_and(|last| last.len() == 1);
                 if self.since < every || asked {
@@ -421,7 +447,7 @@ impl<'m> Session<'m> {
                 let from = self.rounds.len().saturating_sub(tail);
                 self.rounds.drain(..from);
                 self.head.truncate(usize::from(question));
-                let text = format!("{opening}{summary}");
+                let text = format!("{opening}{}", written.write(&summary));
                 if brought {
                     self.bring(&text);
                 } else {

@@ -15,9 +15,11 @@ use softland_session::core::{
     Call, Digest, FinishedTurn, Role, Stop, Transcript, UserMessage, UserText, VisibleText,
 };
 use softland_session::wire::Api;
+use softland_session::wire::request::Request;
 use softland_session::wire::tags::{Shape, Tags};
 use softland_session::{
-    Context, Done, Exchange, OpenedRequest, Output, Step, StoredConversation, StoredTail,
+    Context, Done, Exchange, OpenedRequest, Outline, Output, Step, StoredConversation, StoredTail,
+    retold, summary,
 };
 use softland_session::{read_result, wire};
 
@@ -60,6 +62,9 @@ pub(crate) const SHAPES: &[Kind] = &[
     ("blank-texts", "blank texts", blank_texts),
     ("thinking", "thinking before calls that may not pass", |n| thinking(n, 1)),
     ("thinking-alone", "thinking with one call behind it", |n| thinking(n, n)),
+    ("opening", "words of a first message that may be a summary", opening),
+    ("summary", "words of a summary and of the request for it", summary),
+    ("told-calls", "calls that a history tells of in texts", told_calls),
     ("tagged", "calls that are written as text, in one turn", |n| tagged(n, 1)),
     ("tagged-texts", "texts with such a call each", |n| tagged(1, n)),
     ("tagged-results", "results of such calls in one message", tagged_results),
@@ -302,6 +307,43 @@ fn thinking(n: usize, every: usize) -> Work {
         }
     }
     streamed(Api::Responses, &blocks, 8)
+}
+
+fn opening(n: usize) -> Work {
+    let body = request(Api::Anthropic, false, &said("user", &numbers(n, "\\n")), "");
+    Box::new(move || {
+        let request = read_request(&body)?;
+        let found = summary::opening_passages(&request).len();
+        if found > n / 8 { Ok(()) } else { Err(format!("{found} passages")) }
+    })
+}
+
+fn summary(n: usize) -> Work {
+    let body = request(Api::Anthropic, false, &said("user", &numbers(n, "\\n")), "");
+    let text = numbers(n, "; ");
+    Box::new(move || is(summary::summary_passages(&text, &read_request(&body)?).len(), 0))
+}
+
+fn told_calls(n: usize) -> Work {
+    let told = |at: usize| said("assistant", &format!("I call read with notes/of/{at:08}."));
+    let turns: String = (0..n).map(told).collect();
+    let body = request(Api::Anthropic, false, &turns, &tools(Api::Anthropic, 1));
+    Box::new(move || {
+        let request = read_request(&body)?;
+        let outline = Outline::from_request(&request);
+        is(outline.answered.len(), n)?;
+        retold::told_calls(&request, &outline);
+        Ok(())
+    })
+}
+
+/// Returns so many words, each different.
+fn numbers(n: usize, between: &str) -> String {
+    (0..n).map(|at| format!("word{at}{between}")).collect()
+}
+
+fn read_request(body: &[u8]) -> Result<Request<'_>, String> {
+    Request::from_body(Api::Anthropic, body).map_err(|error| error.to_string())
 }
 
 fn tag_shape() -> Result<Arc<Shape>, String> {
