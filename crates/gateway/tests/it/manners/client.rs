@@ -177,12 +177,7 @@ impl Manner {
                 Shortens::Slides { .. } => 0,
                 _ => [0, 0, 1, 3][dice.roll(4) as usize],
             },
-            // Not held yet: a turn that is asked for again right behind a compaction with a tail may
-            // be counted from before its calls (16 of 1,000 such clients by a call or two).
-            regenerates: match shortens {
-                Shortens::Compacts { tail: 1.., .. } => 0,
-                _ => [0, 0, 0, 3][dice.roll(4) as usize],
-            },
+            regenerates: [0, 0, 0, 3][dice.roll(4) as usize],
             shortens,
             serves,
         }
