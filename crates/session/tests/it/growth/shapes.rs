@@ -14,6 +14,7 @@ use softland_session::core::policy::{Mode, OnLoop, Policy};
 use softland_session::core::{
     Call, Digest, FinishedTurn, Role, Stop, Transcript, UserMessage, UserText, VisibleText,
 };
+use softland_session::read_result;
 use softland_session::wire::Api;
 use softland_session::wire::request::Request;
 use softland_session::wire::tags::{Shape, Tags};
@@ -21,7 +22,6 @@ use softland_session::{
     Context, Done, Exchange, OpenedRequest, Outline, Output, Step, StoredConversation, StoredTail,
     retold, summary,
 };
-use softland_session::{read_result, wire};
 
 use inputs::{Block, calls, request, results, said, stream, tools, whole};
 
@@ -248,8 +248,7 @@ fn tails(n: usize) -> Work {
     }
     let body = request(api, false, &history, "");
     Box::new(move || {
-        let request =
-            wire::request::Request::from_body(api, &body).map_err(|error| error.to_string())?;
+        let request = Request::from_body(api, &body).map_err(|error| error.to_string())?;
         let context = Context::new(Role::Gateway, Policy::default(), None, "claude-sonnet-4-5");
         let remembered =
             StoredConversation { tails: Cow::Borrowed(&tails), ..StoredConversation::default() };
@@ -324,6 +323,9 @@ fn summary(n: usize) -> Work {
     Box::new(move || is(summary::summary_passages(&text, &read_request(&body)?).len(), 0))
 }
 
+/// Calls of the newest turns that are looked at, whatever is told.
+const CALLS: usize = 32;
+
 fn told_calls(n: usize) -> Work {
     let told = |at: usize| said("assistant", &format!("I call read with notes/of/{at:08}."));
     let turns: String = (0..n).map(told).collect();
@@ -332,8 +334,8 @@ fn told_calls(n: usize) -> Work {
         let request = read_request(&body)?;
         let outline = Outline::from_request(&request);
         is(outline.answered.len(), n)?;
-        retold::told_calls(&request, &outline);
-        Ok(())
+        let found = retold::told_calls(&request, &outline).len();
+        if found >= CALLS { Ok(()) } else { Err(format!("{found} calls")) }
     })
 }
 
