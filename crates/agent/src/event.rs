@@ -1,12 +1,16 @@
 //! The events of a run: one JSON object each, in block order, with exactly one terminal event.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use softland_session::core::policy::Policy;
 use softland_session::core::{Because, Evidence, RunEnding};
 
 /// An event in its envelope. Serialises as an event line (`docs/reference/events.md`).
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// The version of the format, 1.
     pub v: u32,
@@ -28,7 +32,7 @@ pub struct Event {
 }
 
 /// The kind of an event. `docs/reference/events.md` lists names and fields.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "described in docs/reference/events.md")]
 #[non_exhaustive]
@@ -39,13 +43,14 @@ pub enum EventKind {
         policy: Box<Policy>,
     },
     TurnStart {
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         turns_limit: Option<u64>,
         tool_calls: u64,
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         tool_calls_limit: Option<u64>,
         /// `silent`, `countdown` or `landing`.
-        phase: &'static str,
+        #[serde(deserialize_with = "read_word")]
+        phase: Word,
     },
     TextStart,
     TextDelta {
@@ -79,16 +84,18 @@ pub enum EventKind {
         ms: u64,
     },
     Signal {
-        signal: &'static str,
+        #[serde(deserialize_with = "read_word")]
+        signal: Word,
         evidence: Evidence,
     },
     Intervention {
-        intervention: &'static str,
+        #[serde(deserialize_with = "read_word")]
+        intervention: Word,
         because: Option<Because>,
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
         /// True if it was not carried out, since the policy only observes.
-        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         observed: bool,
     },
     Usage {
@@ -98,7 +105,7 @@ pub enum EventKind {
         cache_write: u64,
         cost_usd: Option<f64>,
         /// The provider's name for the request, if the provider has just sent one.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
     /// A call has begun another agent's run. The envelope's `run` is the parent's.
@@ -118,6 +125,27 @@ pub enum EventKind {
         #[serde(flatten)]
         report: Box<Report>,
     },
+}
+
+/// A word of events. (Behind this name the derived reader does not take it for a borrowed text.)
+type Word = &'static str;
+
+/// Reads one of the few words that events have. Every word is kept once.
+fn read_word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Word, D::Error> {
+    /// The most words, and the most bytes of a word. Event lines of any size stay bounded.
+    const MOST: (usize, usize) = (64, 32);
+    static WORDS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let word = String::deserialize(deserializer)?;
+    let mut words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = words.get(word.as_str()) {
+        return Ok(known);
+    }
+    if words.len() == MOST.0 || word.len() > MOST.1 {
+        return Err(D::Error::custom("a word that no event has"));
+    }
+    let word: &'static str = Box::leak(word.into_boxed_str());
+    words.insert(word);
+    Ok(word)
 }
 
 impl EventKind {

@@ -20,6 +20,8 @@ mod disk;
 mod error;
 #[cfg(feature = "journal")]
 mod file;
+#[cfg(feature = "journal")]
+mod log;
 mod record;
 mod recorded_run;
 #[cfg(feature = "journal")]
@@ -37,6 +39,10 @@ use absent::NoJournal as Journal;
 #[cfg(feature = "journal")]
 pub use disk::Journal;
 pub use error::{JournalError, JournalErrorKind};
+#[cfg(feature = "journal")]
+pub(crate) use log::{NewRecord, RecordLog};
+#[cfg(feature = "journal")]
+pub(crate) use record::RecordKind;
 pub(crate) use record::{
     CallRecord, CallResultRecord, RequestRecord, ResponseEnd, ResponseRecord, WorstCase,
 };
@@ -52,6 +58,6 @@ pub use stored_call::{CallPosition, StoredCall, StoredResult};
 pub use summary::{FinishedRun, JournalSummary, RunProgress};
 
 /// No lock is held over code that panics. The data behind a poisoned lock would be intact.
-fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

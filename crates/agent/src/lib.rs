@@ -36,6 +36,8 @@
 
 #[cfg(feature = "tools")]
 pub mod agent_file;
+#[cfg(feature = "journal")]
+pub mod durable;
 mod event;
 pub mod http;
 pub mod journal;

@@ -46,6 +46,18 @@ impl NoJournal {
         match *self {}
     }
 
+    pub(super) async fn wait_until_stored(&self) {
+        match *self {}
+    }
+
+    pub(super) fn result_limit(&self) -> Option<usize> {
+        match *self {}
+    }
+
+    pub(super) fn is_resumable(&self) -> bool {
+        match *self {}
+    }
+
     pub(super) fn mismatch_error(&self, _: &'static str, _: u64, _: &str) -> JournalError {
         match *self {}
     }

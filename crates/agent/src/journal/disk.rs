@@ -1,4 +1,4 @@
-//! A journal on disk: the file of a tree of runs, and what is recorded in it.
+//! The journal of a tree of runs, and what is recorded in it.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use super::file::{self, RecordedRuns};
+use super::log::{FileLog, NewRecord, RecordLog};
 use super::record::{ParentCall, Record, StartRecord};
 use super::recorded_run::RecordedRun;
 use super::{JournalError, JournalErrorKind, RunJournal, lock_unpoisoned};
@@ -49,7 +50,9 @@ pub struct Journal {
 
 struct JournalState {
     path: PathBuf,
-    file: Mutex<file::RecordWriter>,
+    log: Arc<dyn RecordLog>,
+    /// The log, if it is a file.
+    file: Option<Arc<FileLog>>,
     /// The first failure; after it nothing is written any more.
     failure: Mutex<Option<JournalError>>,
     /// True if nothing is ever written to the journal.
@@ -90,13 +93,36 @@ impl Journal {
         runs: RecordedRuns,
     ) -> Self {
         let closed = file.is_none();
-        let file = file.unwrap_or_else(|| Box::new(std::io::sink()));
-        let (file, failure, runs) = (Mutex::new(file), Mutex::default(), Mutex::new(runs));
+        let file = Arc::new(FileLog::new(file.unwrap_or_else(|| Box::new(std::io::sink()))));
+        let log: Arc<dyn RecordLog> = Arc::<FileLog>::clone(&file);
+        Self::from_parts(path, log, (Some(file), closed), runs)
+    }
+
+    /// Creates the journal of a run whose records are in `log`. `name` stands for the journal in
+    /// errors; `recorded` are the records that were stored, one a line. A recorded end is final.
+    ///
+    /// # Errors
+    /// Returns an error if a line is not a record.
+    pub(crate) fn from_log(
+        name: &str,
+        log: Arc<dyn RecordLog>,
+        recorded: &[u8],
+    ) -> Result<Self, JournalError> {
+        let name = Path::new(name);
+        let runs = file::read_lines(name, recorded, RecordedRuns::with_final_ends())?.0;
+        Ok(Self::from_parts(name, log, (None, false), runs))
+    }
+
+    fn from_parts(
+        path: &Path,
+        log: Arc<dyn RecordLog>,
+        (file, closed): (Option<Arc<FileLog>>, bool),
+        runs: RecordedRuns,
+    ) -> Self {
+        let (path, failure, runs) = (path.to_owned(), Mutex::default(), Mutex::new(runs));
         let (behind, caught_up) = (Mutex::default(), Notify::new());
-        let path = path.to_owned();
-        Self {
-            inner: Arc::new(JournalState { path, file, failure, closed, runs, behind, caught_up }),
-        }
+        let state = JournalState { path, log, file, failure, closed, runs, behind, caught_up };
+        Self { inner: Arc::new(state) }
     }
 
     /// Returns the journal with another writer around its file, to count, copy or refuse records.
@@ -105,10 +131,9 @@ impl Journal {
         self,
         wrap: impl FnOnce(Box<dyn Write + Send>) -> Box<dyn Write + Send>,
     ) -> Self {
-        let mut file = lock_unpoisoned(&self.inner.file);
-        let inner = std::mem::replace(&mut *file, Box::new(std::io::sink()));
-        *file = wrap(inner);
-        drop(file);
+        if let Some(file) = &self.inner.file {
+            file.wrap_writer(wrap);
+        }
         self
     }
 
@@ -202,12 +227,28 @@ impl Journal {
                 &closed,
             )));
         }
-        let mut file = lock_unpoisoned(&self.inner.file);
-        let written = file::record_line(run, ms, record).and_then(|line| file.write_all(&line));
-        drop(file);
+        let written = file::record_line(run, ms, record).and_then(|line| {
+            let record = NewRecord { run, kind: R::KIND, line: &line };
+            self.inner.log.append_record(record)
+        });
         written.map_err(|error| {
             self.record_failure(JournalError::from_io(self.path(), "written", &error))
         })
+    }
+
+    /// Waits until what was written outlives this process.
+    pub(super) async fn wait_until_stored(&self) {
+        self.inner.log.wait_until_stored().await;
+    }
+
+    /// Returns the largest result of a call that is kept, in bytes; `None` without a limit.
+    pub(super) fn result_limit(&self) -> Option<usize> {
+        self.inner.log.result_limit()
+    }
+
+    /// Returns true if a person can resume a run from the journal.
+    pub(super) fn is_resumable(&self) -> bool {
+        self.inner.log.is_resumable()
     }
 
     /// Stores an error unless there is an earlier one. Returns the first error.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Seek as _, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub(super) struct RecordedRuns {
     pub(super) runs: BTreeMap<String, RecordedRun>,
     /// The runs that answer calls.
     pub(super) children: BTreeMap<ParentCall, String>,
+    /// True if a recorded end is final. Else a tree that ended without an answer can be resumed.
+    keeps_ends: bool,
     /// The time at which the newest process began, in milliseconds since 1970, less the tree's time
     /// at that moment.
     base: i64,
@@ -129,8 +131,17 @@ fn read_records(path: &Path, file: &File) -> Result<(RecordedRuns, u64), Journal
     if size > MAX_BYTES {
         return Err(JournalError::new(path, JournalErrorKind::TooLarge { most: MAX_BYTES }));
     }
-    let (mut runs, mut whole) = (RecordedRuns::default(), 0);
-    let mut reader = BufReader::new(file);
+    read_lines(path, BufReader::new(file), RecordedRuns::default())
+}
+
+/// Reads the runs of a journal from its lines into `runs`. Also returns the length of the complete ones.
+pub(super) fn read_lines(
+    path: &Path,
+    mut reader: impl BufRead,
+    mut runs: RecordedRuns,
+) -> Result<(RecordedRuns, u64), JournalError> {
+    let failed = |error: &std::io::Error| JournalError::from_io(path, "read", error);
+    let mut whole = 0;
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -166,6 +177,11 @@ impl From<String> for LineError {
 }
 
 impl RecordedRuns {
+    /// Returns the content of a journal in which a recorded end is final.
+    pub(super) fn with_final_ends() -> Self {
+        Self { keeps_ends: true, ..Self::default() }
+    }
+
     /// Takes one line.
     fn take_line(&mut self, line: &[u8]) -> Result<(), LineError> {
         #[derive(serde::Deserialize)]
@@ -207,6 +223,9 @@ impl RecordedRuns {
     /// Reopens the tree so that it can be resumed. A run that ended without an answer counts as
     /// active again, and so do the cancelled runs below it that have not handed back their result.
     pub(super) fn reopen_tree(&mut self) {
+        if self.keeps_ends {
+            return;
+        }
         let root = self.root.as_ref().and_then(|root| self.runs.get(root));
         if root.is_none_or(RecordedRun::is_done) {
             return;

@@ -152,6 +152,24 @@ impl RunJournal {
         }
     }
 
+    /// Waits until what was recorded outlives this process. An effect that a record announces does
+    /// not begin before.
+    pub(crate) async fn wait_until_stored(&self) {
+        if let Some(journal) = &self.journal {
+            journal.wait_until_stored().await;
+        }
+    }
+
+    /// Replaces a result that the journal cannot keep by an error that says so.
+    pub(crate) fn fit_result(&self, tool: &str, output: ToolOutput) -> ToolOutput {
+        let (bytes, limit) =
+            (output.content.len(), self.journal.as_ref().and_then(Journal::result_limit));
+        match limit.filter(|limit| bytes > *limit) {
+            Some(limit) => ToolOutput::error(too_large_message(tool, bytes, limit)),
+            None => output,
+        }
+    }
+
     /// Takes a recorded fact.
     fn take_recorded<T>(&self, take: impl FnOnce(&mut RecordedRun) -> T) -> T {
         let mut past = lock_unpoisoned(&self.past);
@@ -183,9 +201,10 @@ impl RunJournal {
         self.journal.as_ref()?.failure()
     }
 
-    /// Returns the id under which the run can be resumed, if there is a journal.
+    /// Returns the id under which a person can resume the run, if its journal allows that.
     pub(crate) fn resumable_id(&self) -> Option<String> {
-        (self.journal.is_some() && self.parent.is_none()).then(|| self.run.to_string())
+        let resumable = self.journal.as_ref().is_some_and(Journal::is_resumable);
+        (resumable && self.parent.is_none()).then(|| self.run.to_string())
     }
 
     /// Returns true if the run answers another run's call.
@@ -498,6 +517,14 @@ fn interrupted_message(tool: &str) -> String {
     format!(
         "{tool}: interrupted. The process that ran this call was killed before its result was \
          known: it may have taken effect, wholly, in part or not at all. It was not run again."
+    )
+}
+
+/// Returns the message for the model about a result that the journal cannot keep.
+fn too_large_message(tool: &str, bytes: usize, limit: usize) -> String {
+    format!(
+        "{tool}: result too large. The call ran, but its result of {bytes} bytes is larger than \
+         the {limit} bytes that the engine of this run keeps. Ask for less at a time."
     )
 }
 

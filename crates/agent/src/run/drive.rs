@@ -285,6 +285,7 @@ impl ActiveRun<'_> {
         patience: &mut RetryState,
     ) -> Result<NextStep, JournalError> {
         self.record_request(body)?;
+        self.journal.wait_until_stored().await;
         let mut taken = ReceivedAnswer::new(self.journal.is_recorded());
         let attempt = tokio::select! {
             biased;

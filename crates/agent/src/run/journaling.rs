@@ -330,10 +330,11 @@ pub(super) async fn run_recorded_call<R: Future<Output = ToolOutput>>(
             if let Err(error) = journal.record_call(&call) {
                 return broken(error);
             }
+            journal.wait_until_stored().await;
         }
     }
     let began = Instant::now();
-    let output = run().await;
+    let output = journal.fit_result(&call.name, run().await);
     let took = began.elapsed();
     match journal.record_result(&call, &output, took, false) {
         Ok(()) => (output, took),

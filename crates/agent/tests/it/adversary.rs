@@ -14,18 +14,18 @@
 
 #[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
 #[path = "../../../session/tests/it/common/case.rs"]
-mod case;
-mod checks;
+pub(crate) mod case;
+pub(crate) mod checks;
 #[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
 #[path = "../../../session/tests/it/common/hostile.rs"]
-mod hostile;
+pub(crate) mod hostile;
 #[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
 #[path = "../../../session/tests/it/common/reading.rs"]
 mod reading;
 #[allow(dead_code, clippy::allow_attributes, reason = "shared with the session's adversary")]
 #[path = "../../../session/tests/it/common/seeds.rs"]
-mod seeds;
-mod watch;
+pub(crate) mod seeds;
+pub(crate) mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,7 +124,7 @@ fn every_run_lands_on_responses() {
 }
 
 /// Returns the model's name for the agent, and for the simulator the model whose rules apply.
-fn names(api: Api, case: &Case) -> (String, String) {
+pub(crate) fn names(api: Api, case: &Case) -> (String, String) {
     if api == Api::Anthropic {
         return (format!("anthropic/{}", case.model), case.rules().to_owned());
     }
@@ -134,7 +134,7 @@ fn names(api: Api, case: &Case) -> (String, String) {
     (agents, listed.unwrap())
 }
 
-fn generate(seed: u64) -> Case {
+pub(crate) fn generate(seed: u64) -> Case {
     let mut dice = Dice::new(seed);
     let turns = hostile::script(&mut dice);
     let (model, rules_of) = hostile::model(&mut dice);
@@ -148,7 +148,7 @@ fn generate(seed: u64) -> Case {
 }
 
 /// The protocol of a case, as agents call it.
-fn api_of(case: &Case) -> Api {
+pub(crate) fn api_of(case: &Case) -> Api {
     match case.api {
         wire::Api::Anthropic => Api::Anthropic,
         wire::Api::Chat => Api::OpenAiChat,
@@ -236,7 +236,11 @@ fn tell((report, events): &(Report, Vec<Event>)) {
     }
 }
 
-fn counted(tool: &'static str, calls: &Arc<AtomicU64>, ran: &Arc<AtomicU64>) -> Counting {
+pub(crate) fn counted(
+    tool: &'static str,
+    calls: &Arc<AtomicU64>,
+    ran: &Arc<AtomicU64>,
+) -> Counting {
     let ran = Arc::clone(ran);
     let answer = Box::new(move |_, input: &Value| {
         let n = ran.fetch_add(1, Ordering::Relaxed);

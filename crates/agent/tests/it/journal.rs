@@ -3,13 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
-mod errand;
+pub(crate) mod errand;
 mod faults;
 #[cfg(unix)]
 mod kill;
 mod replay;
 mod scenarios;
-mod tree;
+pub(crate) mod tree;
 #[cfg(unix)]
 mod tree_kill;
 mod tree_replay;

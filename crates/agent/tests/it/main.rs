@@ -4,6 +4,7 @@
 mod adversary;
 mod behaviours;
 mod common;
+mod durable;
 mod embedding;
 mod fuzz_agent_file;
 mod journal;

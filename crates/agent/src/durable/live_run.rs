@@ -1,0 +1,163 @@
+//! A run that this process is working on, seen as a sequence of steps.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::event_reader::RecordedSteps;
+use super::step::{RunEnd, Step};
+use super::step_log::StepLog;
+use crate::event::{Event, Report};
+use crate::journal::{Journal, RecordLog};
+use crate::run::{Agent, Conversation, SetupError};
+
+/// Provides what a process needs to begin a run or to take it over.
+#[async_trait]
+pub trait RunSource: Send + Sync {
+    /// Prepares the run.
+    ///
+    /// # Errors
+    /// Returns a text for a person if there is no such agent or it cannot run here.
+    async fn prepare_run(&self) -> Result<PreparedRun, String>;
+}
+
+/// An agent and its prompt. A run that is taken over has begun with a prompt and keeps that one.
+#[derive(Clone)]
+pub struct PreparedRun {
+    /// The agent, with its tools and its transport.
+    pub agent: Agent,
+    /// The prompt of a new run.
+    pub prompt: String,
+    /// Settings of the program, for the start record.
+    pub setup: Value,
+    /// Held for as long as the run is active in this process, for example running servers.
+    pub resources: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+/// The reason why a process cannot go on with a run. Another process may be able to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepError {
+    message: String,
+}
+
+impl StepError {
+    /// Creates an error with a text for a person.
+    pub(super) fn from_text(message: String) -> Self {
+        Self { message }
+    }
+}
+
+impl std::fmt::Display for StepError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StepError {}
+
+/// A run in progress. It works between two steps as well, as far as it needs nothing stored.
+/// Dropped, it ends at once, like the process of a run that is killed.
+#[derive(Debug)]
+pub(super) struct LiveRun {
+    log: Arc<StepLog>,
+    /// `None` once the run has ended.
+    running: Option<JoinHandle<Result<Report, SetupError>>>,
+    is_first: bool,
+}
+
+impl Drop for LiveRun {
+    fn drop(&mut self) {
+        if let Some(running) = &self.running {
+            running.abort();
+        }
+    }
+}
+
+impl LiveRun {
+    /// Begins a run, or takes it over behind its recorded steps.
+    ///
+    /// # Errors
+    /// Returns an error if the records cannot be read.
+    pub(super) fn begin(
+        run: &str,
+        prepared: PreparedRun,
+        recorded: RecordedSteps,
+        cancel: CancellationToken,
+    ) -> Result<Self, StepError> {
+        let RecordedSteps { records, published, .. } = recorded;
+        let log = Arc::new(StepLog::new(published));
+        let records_log: Arc<dyn RecordLog> = Arc::<StepLog>::clone(&log);
+        let journal = Journal::from_log(run, records_log, &records);
+        let journal = journal.map_err(|error| StepError::from_text(error.to_string()))?;
+        drop(records);
+        let PreparedRun { agent, prompt, setup, resources } = prepared;
+        let journal = journal.root_run(run).with_setup(setup);
+        let events = Arc::clone(&log);
+        let running = tokio::spawn(async move {
+            let mut conversation = Conversation::new();
+            let mut hear = |event: &Event| events.push_event(event);
+            let report = Box::pin(agent.run_in_journal(
+                &journal,
+                &mut conversation,
+                &prompt,
+                &mut hear,
+                &cancel,
+            ))
+            .await;
+            drop(resources);
+            report
+        });
+        Ok(Self { log, running: Some(running), is_first: true })
+    }
+
+    /// Waits for the next step. A step that was returned counts as lost until `confirm_step`. A run
+    /// of which nothing `is_recorded` can still be refused.
+    ///
+    /// # Errors
+    /// Returns an error if this process cannot go on with the run.
+    pub(super) async fn next_step(&mut self, is_recorded: bool) -> Result<Step, StepError> {
+        let mut refused = None;
+        if let Some(running) = &mut self.running {
+            tokio::select! {
+                biased;
+                () = self.log.wait_until_due() => {}
+                ended = running => {
+                    self.running = None;
+                    refused = end_of_task(ended)?;
+                }
+            }
+        }
+        match refused {
+            Some(why) if is_recorded => return Err(StepError::from_text(why)),
+            Some(why) => return Ok(Step::refusal(why)),
+            None => {}
+        }
+        // Events that are held come with the last step.
+        let ended = self.running.is_none();
+        if ended {
+            self.log.is_drained();
+        }
+        let step = self.log.cut_step();
+        let end = (ended && self.log.is_drained()).then_some(RunEnd::Ended);
+        Ok(Step { first: std::mem::take(&mut self.is_first), end, ..step })
+    }
+
+    /// Notes that the engine has stored the steps so far.
+    pub(super) fn confirm_step(&self) {
+        self.log.mark_stored();
+    }
+}
+
+/// Returns the reason for which a run did not begin, if it did not.
+fn end_of_task(
+    ended: Result<Result<Report, SetupError>, tokio::task::JoinError>,
+) -> Result<Option<String>, StepError> {
+    match ended {
+        Ok(Ok(_)) => Ok(None),
+        Ok(Err(unfit)) => Ok(Some(unfit.to_string())),
+        Err(failed) => Err(StepError::from_text(format!("the run stopped: {failed}"))),
+    }
+}

@@ -1,0 +1,78 @@
+//! One journaled step of a run, as bytes.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// The largest step, in bytes without its head. Engines limit their entries; what is larger becomes
+/// several steps.
+pub(super) const STEP_BYTES: usize = 8 << 20;
+
+/// One step: the next bytes of the records and of the published events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    /// True for the first step of a process. An incomplete record or event before it is void.
+    pub(super) first: bool,
+    pub(super) records: Bytes,
+    pub(super) events: Bytes,
+    /// The end of the run, in its last step.
+    pub(super) end: Option<RunEnd>,
+}
+
+/// The end of a durable run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// The run has ended. Its terminal event says how.
+    Ended,
+    /// The run was refused before it began, for this reason.
+    Refused(String),
+}
+
+/// The head of a step: a line of JSON before the bytes.
+#[derive(Serialize, Deserialize)]
+struct StepHead {
+    v: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    first: bool,
+    /// The number of bytes of records. The rest are events.
+    records: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    end: Option<RunEnd>,
+}
+
+impl Step {
+    /// Returns the only step of a run that is refused for this reason.
+    pub(super) fn refusal(why: String) -> Self {
+        Self { first: true, end: Some(RunEnd::Refused(why)), ..Self::default() }
+    }
+
+    pub(super) fn to_bytes(&self) -> Bytes {
+        let Self { first, records, events, end } = self;
+        let head = StepHead { v: VERSION, first: *first, records: records.len(), end: end.clone() };
+        let mut bytes = BytesMut::with_capacity(records.len() + events.len() + 128);
+        // A head of these members always has a form.
+        bytes.put_slice(&serde_json::to_vec(&head).unwrap_or_default());
+        bytes.put_u8(b'\n');
+        bytes.put_slice(records);
+        bytes.put_slice(events);
+        bytes.freeze()
+    }
+
+    /// Reads a step; `None` if it is none of this version.
+    pub(super) fn from_bytes(mut bytes: Bytes) -> Option<Self> {
+        let line = bytes.iter().position(|byte| *byte == b'\n')?;
+        let head = bytes.split_to(line + 1);
+        let StepHead { v, first, records, end } = serde_json::from_slice(&head).ok()?;
+        let known = v == VERSION && records <= bytes.len();
+        known.then(|| Self { first, records: bytes.split_to(records), events: bytes, end })
+    }
+}
+
+/// Drops the incomplete line at the end of bytes.
+pub(super) fn drop_incomplete_line(bytes: &mut Vec<u8>) {
+    let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    bytes.truncate(complete);
+}
