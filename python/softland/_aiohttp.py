@@ -145,7 +145,7 @@ def _names_run(headers: dict[str, str]) -> bool:
 def _to_httpx(httpx: Any, sent: Any, response: Any, decodes: bool) -> Any:
     """Returns a response of aiohttp in the shape of httpx."""
 
-    class Pieces(httpx.AsyncByteStream):  # type: ignore[misc, name-defined]
+    class Pieces(httpx.AsyncByteStream):  # type: ignore[misc]
         async def __aiter__(self) -> Any:
             async for piece in response.content.iter_any():
                 yield piece
@@ -162,12 +162,12 @@ def _to_httpx(httpx: Any, sent: Any, response: Any, decodes: bool) -> Any:
 
 def _make_response(lib: Any, request: _Request, made: Any, upstream: Any) -> Any:
     """Returns the client's response, of aiohttp."""
-    from aiohttp import base_protocol, streams
-    from multidict import CIMultiDict, CIMultiDictProxy
-
+    protocols: Any = importlib.import_module("aiohttp.base_protocol")
+    streams: Any = importlib.import_module("aiohttp.streams")
+    multidict: Any = importlib.import_module("multidict")
     loop = asyncio.get_running_loop()
 
-    class Protocol(base_protocol.BaseProtocol):
+    class Protocol(protocols.BaseProtocol):  # type: ignore[misc]
         """No connection: pieces come when they are asked for."""
 
         connected = True
@@ -175,7 +175,7 @@ def _make_response(lib: Any, request: _Request, made: Any, upstream: Any) -> Any
         def pause_reading(self, *_: Any) -> None: ...
         def resume_reading(self, *_: Any, **__: Any) -> None: ...
 
-    class Reader(streams.StreamReader):
+    class Reader(streams.StreamReader):  # type: ignore[misc]
         """A body that is made while it is read."""
 
         pieces: Any = None
@@ -192,7 +192,7 @@ def _make_response(lib: Any, request: _Request, made: Any, upstream: Any) -> Any
             else:
                 self.feed_data(piece)
 
-    class GovernedResponse(lib.ClientResponse):  # type: ignore[misc, name-defined]
+    class GovernedResponse(lib.ClientResponse):  # type: ignore[misc]
         """A response whose body softland has made or passed on."""
 
         def __init__(self) -> None:
@@ -206,7 +206,7 @@ def _make_response(lib: Any, request: _Request, made: Any, upstream: Any) -> Any
             self.status = made.status_code
             self.reason = getattr(upstream, "reason", None) or _phrase(self.status)
             pairs = [(name, value) for name, value in made.headers.multi_items() if name not in _OF_BODY]
-            self._headers = CIMultiDictProxy(CIMultiDict(pairs))
+            self._headers = multidict.CIMultiDictProxy(multidict.CIMultiDict(pairs))
             self._raw_headers = tuple((name.encode(), value.encode()) for name, value in pairs)
             info = lib.RequestInfo(request.url, request.method, self._headers, request.url)
             self._request_info = getattr(upstream, "request_info", info)

@@ -7,6 +7,7 @@ is kept where its bytes did not change: both are a third cheaper than new ones.
 from __future__ import annotations
 
 import datetime
+import importlib
 from typing import Any, AsyncIterator, Awaitable, Callable, Iterator
 
 from . import _native, _route
@@ -37,11 +38,12 @@ class _Exchange:
         self.error: BaseException | None = None
         self.kept = (request.stream, request.extensions)
         self.headers = list(request.headers.raw)
+        self.body = b""
         self.begun = False
 
     def begin(self, body: bytes, waits: bool) -> tuple[Any, ...]:
         """Begins the call. Returns its first step."""
-        url, run = self.request.url, find_run()
+        url, run, self.body = self.request.url, find_run(), body
         named = None if run is None else (run.id, run.around)
         query = url.query.decode("ascii") or None
         about = (_address(url), url.path, query, self.headers, body)
@@ -63,7 +65,8 @@ class _Exchange:
         for name, _ in self.headers:
             if name.lower().startswith(_PREFIX):
                 headers.pop(name.decode("latin-1"), None)
-        request.stream = self.lib.ByteStream(body)
+        # Some transports read the stream, others `request.content`, which is kept here.
+        request.stream, request._content = self.lib.ByteStream(body), body
         headers.pop("transfer-encoding", None)
         headers["content-length"] = str(len(body))
         request.extensions = {**request.extensions, "timeout": timeout, MARK: True}
@@ -92,6 +95,7 @@ class _Exchange:
         """Gives the client's request back as it was."""
         request = self.request
         request.stream, request.extensions = self.kept
+        request._content = self.body
         request.headers = self.lib.Headers(self.headers)
 
     def close(self) -> None:
@@ -463,8 +467,7 @@ async def run_async(
 
 async def _wait(seconds: float) -> float:
     """Waits a while. Returns how long to wait the next time."""
-    import anyio
-
+    anyio: Any = importlib.import_module("anyio")
     await anyio.sleep(seconds)
     return min(seconds * 2, _LONGEST_WAIT)
 

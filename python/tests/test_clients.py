@@ -43,6 +43,24 @@ def test_an_async_client_has_limits_of_its_own(sim):
     assert (run.outcome, run.tool_calls) == ("landed", 4)
 
 
+class FromContent(Recorder):
+    """A transport that takes a body from `request.content`, as LiteLLM's does."""
+
+    def handle_request(self, request):
+        headers = {**request.headers, "content-length": str(len(request.content))}
+        again = httpx2.Request("POST", request.url, headers=headers, content=request.content)
+        return super().handle_request(again)
+
+
+def test_a_transport_may_read_the_content_of_a_request(sim):
+    server, recorder = sim("stubborn"), FromContent()
+    softland.install(hosts=[server.host], **LIMITS)
+    client = clients("chat", server.url, httpx2.Client(transport=recorder))
+    answer, calls = run_loop(client, "chat")
+    assert calls == 4 and answer.strip() and len(recorder.bodies) == 7
+    assert ASK in recorder.bodies[-1]
+
+
 def test_a_transport_adds_requests(sim):
     server, recorder = sim("stubborn"), Recorder()
     http = httpx2.Client(transport=softland.Transport(recorder, hosts=[server.host], **LIMITS))
