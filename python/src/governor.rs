@@ -72,6 +72,8 @@ pub(crate) struct Governor(softland_host::Governor);
 type RawRequest<'a> = (String, &'a str, Option<String>, RawHeaders, &'a [u8]);
 /// A run's name, and the runs around it with their limits in nano-dollars, the innermost first.
 type RawName = (String, Vec<(String, Option<u64>)>);
+/// A response of softland's: status, headers and body.
+type RawResponse<'py> = (u16, Bound<'py, PyAny>, Vec<u8>);
 /// What is told of a run: outcome, reason, answered_by, cost in dollars, tool calls, turns, names.
 type RawReport =
     (Option<String>, Option<String>, Option<&'static str>, Option<f64>, u64, u64, Vec<String>);
@@ -123,7 +125,7 @@ impl Governor {
         host: String,
         path: &str,
         headers: RawHeaders,
-    ) -> PyResult<Option<(u16, Bound<'py, PyAny>, Vec<u8>)>> {
+    ) -> PyResult<Option<RawResponse<'py>>> {
         let refusal =
             self.0.refuse_unmetered(&settings.0, (host.into(), path), read_headers(headers));
         let refusal = refusal.map_err(PyRuntimeError::new_err::<String>)?;

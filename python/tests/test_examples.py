@@ -62,6 +62,15 @@ def test_wallet_guard(sim):
     assert answer.strip() and "(cost)" in told
 
 
+def test_text_tags(sim):
+    answer, told = run(sim("looper"), RUN, "text_tags.py", "What of pricing?")
+    assert answer.strip() and "<use_tool>" not in answer
+    assert "landed after" in told
+    # Words behind a call, which pretend to know its result, do not reach the program.
+    answer, told = run(sim("tail"), RUN, "text_tags.py", "What of pricing?")
+    assert "nothing is amiss" not in answer and "answered after 1 calls" in told
+
+
 def test_chat_endpoint(sim):
     pytest.importorskip("fastapi")
     said, _ = run(sim("looper"), CHAT, "chat_endpoint.py")

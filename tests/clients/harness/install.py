@@ -75,6 +75,8 @@ def installed(lock, needed=""):
     root = cache_root()
     root.mkdir(parents=True, exist_ok=True)
     home = root / f"{lock.removesuffix('.txt')}-{digest}"
+    if home.exists():
+        return home
     with open(root / ".lock", "w", encoding="utf-8") as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
         if not home.exists():
