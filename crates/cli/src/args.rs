@@ -11,6 +11,8 @@ use softland_agent::http::Api;
 use crate::failure::Failure;
 
 mod audit;
+#[cfg(feature = "engine")]
+mod engine;
 mod first_steps;
 mod gateway;
 mod generated;
@@ -23,6 +25,8 @@ mod spec;
 mod tests;
 
 pub(crate) use audit::{AuditArgs, GroupedBy, ReportFormat};
+#[cfg(feature = "engine")]
+pub(crate) use engine::{CancelArgs, EngineRun, EngineRunArgs, EngineRunsArgs, WorkerArgs};
 pub(crate) use first_steps::{InitArgs, PagesArgs};
 pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
@@ -67,6 +71,18 @@ pub(crate) enum Command {
     /// `softland notebook`.
     #[cfg(feature = "notebook")]
     Notebook(Box<NotebookArgs>),
+    /// `softland worker`.
+    #[cfg(feature = "engine")]
+    Worker(Box<WorkerArgs>),
+    /// `softland run` with `--engine` or `--attach`.
+    #[cfg(feature = "engine")]
+    EngineRun(Box<EngineRunArgs>),
+    /// `softland runs --engine`.
+    #[cfg(feature = "engine")]
+    EngineRuns(EngineRunsArgs),
+    /// `softland cancel`.
+    #[cfg(feature = "engine")]
+    Cancel(CancelArgs),
 }
 
 /// The parsed arguments of `softland run`.
@@ -152,6 +168,10 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
         Ok(matches) => matches,
         Err(error) => return command_from_error(&error),
     };
+    #[cfg(feature = "engine")]
+    if let Some(command) = engine_command(&matches)? {
+        return Ok(command);
+    }
     match matches.subcommand() {
         Some(("run", matches)) => run_args(matches).map(Command::Run),
         Some(("serve", matches)) => gateway::serve_args(matches).map(Command::Serve),
@@ -176,6 +196,20 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
         }
         _ => Err(Failure::from_text(spec::build_command().render_help().to_string())),
     }
+}
+
+/// Returns the command, if it is about runs that an engine keeps.
+#[cfg(feature = "engine")]
+fn engine_command(matches: &ArgMatches) -> Result<Option<Command>, Failure> {
+    Ok(match matches.subcommand() {
+        Some(("run", matches)) => {
+            engine::engine_run_args(matches)?.map(|args| Command::EngineRun(Box::new(args)))
+        }
+        Some(("runs", matches)) => engine::engine_runs_args(matches).map(Command::EngineRuns),
+        Some(("worker", matches)) => Some(Command::Worker(Box::new(engine::worker_args(matches)?))),
+        Some(("cancel", matches)) => Some(Command::Cancel(engine::cancel_args(matches))),
+        _ => None,
+    })
 }
 
 /// Returns the definition of the command line, from which completions and manual pages are made.

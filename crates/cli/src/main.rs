@@ -7,6 +7,8 @@ mod args;
 mod audit;
 mod check;
 mod config;
+#[cfg(feature = "engine")]
+mod engine;
 mod failure;
 mod gateway_start;
 mod generated;
@@ -75,6 +77,14 @@ fn main() -> ExitCode {
         Command::Mcp(args) => mcp::run_command(&args),
         #[cfg(feature = "notebook")]
         Command::Notebook(args) => notebook::run_command(&args),
+        #[cfg(feature = "engine")]
+        Command::Worker(args) => engine::worker::run_command(&args),
+        #[cfg(feature = "engine")]
+        Command::EngineRun(args) => run::engine::run_command(&args),
+        #[cfg(feature = "engine")]
+        Command::EngineRuns(args) => engine::list_runs(&args, &mut writer),
+        #[cfg(feature = "engine")]
+        Command::Cancel(args) => engine::cancel_run(&args),
         Command::Check(args) => check::run_command(&args, &mut writer),
         Command::Completions(args) => Ok(generated::print_completions(args, &mut writer)),
         Command::Man(args) => generated::print_man(&args, &mut writer),

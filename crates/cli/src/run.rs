@@ -23,6 +23,8 @@ use crate::render::{
 };
 use crate::settings::RunSettings;
 
+#[cfg(feature = "engine")]
+pub(crate) mod engine;
 mod origin;
 pub(crate) mod state;
 #[cfg(test)]

@@ -269,7 +269,7 @@ fn build_tools(label: &str, file: &AgentFile, means: ToolResources) -> Result<To
 }
 
 /// Returns the given prompt, or reads it from standard input if it is `-` or missing.
-fn read_prompt(given: Option<&str>) -> Result<String, Failure> {
+pub(crate) fn read_prompt(given: Option<&str>) -> Result<String, Failure> {
     let (prompt, from) = match given {
         Some(text) if text != "-" => (text.to_owned(), "the prompt"),
         given => {

@@ -41,7 +41,7 @@ and tokens of sub-agents count in the limits of their callers.
 TOOL=N pairs are written as --tool-limits grep=5,glob=2.";
 
 /// The page of each command in the documentation.
-pub(super) const PAGES: [(&str, &str); 14] = [
+pub(super) const PAGES: [(&str, &str); 16] = [
     ("run", "runs.md"),
     ("serve", "gateway.md"),
     ("wrap", "gateway.md"),
@@ -56,6 +56,8 @@ pub(super) const PAGES: [(&str, &str); 14] = [
     ("man", "terminal.md"),
     ("mcp", "mcp.md"),
     ("notebook", "notebook.md"),
+    ("worker", "workers.md"),
+    ("cancel", "workers.md"),
 ];
 
 /// The page of softland as a whole.
@@ -91,6 +93,12 @@ pub(super) fn build_command() -> Command {
         .subcommand(super::mcp::mcp_command());
     #[cfg(feature = "notebook")]
     let command = command.subcommand(super::notebook::notebook_command());
+    #[cfg(feature = "engine")]
+    let command = command
+        .mut_subcommand("run", super::engine::with_engine_flags)
+        .mut_subcommand("runs", super::engine::with_engine_flag)
+        .subcommand(super::engine::worker_command())
+        .subcommand(super::engine::cancel_command());
     PAGES.iter().fold(command, |command, (name, page)| match command.find_subcommand(name) {
         Some(_) => command.mut_subcommand(name, |command| finish_command(command, page)),
         None => command,

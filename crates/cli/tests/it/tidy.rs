@@ -39,7 +39,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("gateway", &["session", "govern", "host", "ledger", "pages"]),
     ("import", &["session"]),
     ("notebook", &["agent", "pages"]),
-    ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook"]),
+    ("restate", &["agent"]),
+    ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook", "restate"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
 const DEV_ARROWS: &[(&str, &[&str])] = &[

@@ -6,6 +6,8 @@ use super::*;
 /// them, and their reason.
 const SLEEPS: &[(&str, usize, &str)] = &[
     ("crates/agent/tests/it/common/mod.rs", 1, "a simulated response comes as late as it says"),
+    ("crates/agent/tests/it/durable/hostile.rs", 1, "a tool on the paused clock"),
+    ("crates/agent/tests/it/durable/steps.rs", 1, "a tool on the paused clock"),
     ("crates/agent/tests/it/journal/errand.rs", 1, "a model that takes its time"),
     ("crates/agent/tests/it/sub_agents.rs", 1, "requests that take different times interleave"),
     ("crates/cli/tests/it/resume.rs", 1, "a run is killed at an odd moment"),
@@ -25,6 +27,7 @@ const SLEEPS: &[(&str, usize, &str)] = &[
         2,
         "a process that writes steadily; one killed at odd moments",
     ),
+    ("crates/restate/tests/it/agents.rs", 2, "a model and a tool that take their time"),
     ("tests/mcp/tour.cjs", 1, "the stream of an answer opens, and no one outside can see it"),
     ("tests/notebook/odd.cjs", 1, "a connection that is lost after a while"),
     ("tests/pages/nginx.cjs", 1, "the process ends although a child lingers"),

@@ -1,0 +1,77 @@
+//! Runs that an engine keeps: the worker, the list, and `softland cancel`.
+
+use std::process::ExitCode;
+
+use softland_restate::{EngineClient, EngineFailure, EngineState, RunRow};
+use tokio::runtime::Runtime;
+
+use crate::args::{CancelArgs, EngineRunsArgs};
+use crate::failure::{Failure, status};
+use crate::render::Writer;
+
+pub(crate) mod worker;
+
+/// Returns a failure of the engine as the command's.
+pub(crate) fn engine_failure(failure: &EngineFailure) -> Failure {
+    let status = if failure.is_passing() { status::PROVIDER } else { status::USAGE };
+    Failure::usage(failure.to_string()).with_status(status)
+}
+
+/// Returns a runtime for requests to the engine.
+pub(crate) fn client_runtime() -> Result<Runtime, Failure> {
+    let system = |error| Failure::usage(format!("the engine cannot be asked: {error}"));
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(system)
+}
+
+/// Returns the failure for a run that the engine does not know.
+pub(crate) fn unknown_run(run: &str, engine: &str) -> Failure {
+    Failure::usage(format!(
+        "no run {run} is kept at {engine}: ended runs are kept for 7 days (softland runs --engine \
+         {engine} lists them)"
+    ))
+}
+
+/// Cancels a run.
+pub(crate) fn cancel_run(args: &CancelArgs) -> Result<ExitCode, Failure> {
+    let CancelArgs { engine, run } = args;
+    let cancelling = async {
+        let client = EngineClient::new(engine)?;
+        let state = client.find_state(run).await?;
+        if !matches!(state, EngineState::Unknown | EngineState::Ended { .. }) {
+            client.cancel_run(run).await?;
+        }
+        Ok(state)
+    };
+    let state = client_runtime()?.block_on(cancelling).map_err(|error| engine_failure(&error))?;
+    match state {
+        EngineState::Unknown => return Err(unknown_run(run, engine)),
+        EngineState::Ended { .. } => Writer::for_process().write_note(&format!("{run} has ended")),
+        EngineState::Active { .. } | EngineState::Paused { .. } => {
+            Writer::for_process().write_note(&format!("cancelling {run}"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the runs that the engine keeps, the newest first.
+pub(crate) fn list_runs(args: &EngineRunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    let listing = async { EngineClient::new(&args.engine)?.list_runs().await };
+    let rows = client_runtime()?.block_on(listing).map_err(|error| engine_failure(&error))?;
+    let text: String = rows.iter().map(|row| format_row(row, args.json)).collect();
+    writer.write_result(&text);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn format_row(row: &RunRow, json: bool) -> String {
+    if json {
+        // A row of texts always has a form.
+        return serde_json::to_string(row).unwrap_or_default() + "\n";
+    }
+    let RunRow { run, state, began, failure } = row;
+    let failure = failure.as_ref().map(|why| format!("  {why}")).unwrap_or_default();
+    format!("{run}  {state:<12}  {began}{failure}\n")
+}

@@ -1,0 +1,219 @@
+//! Requests to the engine over HTTP.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::{Client, Url};
+use serde::de::DeserializeOwned;
+
+use crate::SERVICE;
+use crate::service::RunRequest;
+use crate::status::{EngineState, RunRow};
+
+const USER_AGENT: &str = concat!("softland/", env!("CARGO_PKG_VERSION"));
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time for an answer that a worker gives at once.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest id of a run.
+const MOST_ID: usize = 200;
+
+/// A failed request to the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineFailure {
+    message: String,
+    /// True if nothing answered, so that it may help to try again.
+    passing: bool,
+}
+
+impl EngineFailure {
+    pub(crate) fn new(message: impl Into<String>, passing: bool) -> Self {
+        Self { message: message.into(), passing }
+    }
+
+    /// Returns true if the same request may succeed later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        self.passing
+    }
+}
+
+impl std::fmt::Display for EngineFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EngineFailure {}
+
+/// The client of an engine: the address at which it takes requests.
+#[derive(Clone, Debug)]
+pub struct EngineClient {
+    http: Client,
+    base: Url,
+}
+
+impl EngineClient {
+    /// Creates a client of the engine at an address, such as `http://127.0.0.1:8080`.
+    ///
+    /// # Errors
+    /// Returns a failure if the text is no address of HTTP.
+    pub fn new(address: &str) -> Result<Self, EngineFailure> {
+        let invalid = |why: &dyn std::fmt::Display| {
+            EngineFailure::new(format!("`{address}` is not the address of an engine: {why}"), false)
+        };
+        let text = format!("{}/", address.trim_end_matches('/'));
+        let base = Url::parse(&text).map_err(|error| invalid(&error))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
+            return Err(invalid(&"it must begin with http:// or https://"));
+        }
+        // An embedding program may have installed a crypto provider already, which is used then.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(USER_AGENT)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .no_proxy();
+        if base.scheme() == "http" {
+            // A plain address must work on systems without root certificates.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|error| invalid(&error))?;
+        Ok(Self { http, base })
+    }
+
+    /// Starts a run. A run that was started before goes on as it is.
+    ///
+    /// # Errors
+    /// Returns a failure if the engine does not take it.
+    pub async fn start_run(&self, run: &str, request: &RunRequest) -> Result<(), EngineFailure> {
+        let path = run_path(run, "run/send")?;
+        let body = serde_json::to_string(request).map_err(unreadable)?;
+        self.post_json(&path, body).await.map(drop)
+    }
+
+    /// Returns a piece of a run's events; empty if it is not there yet.
+    pub(crate) async fn fetch_piece(&self, run: &str, n: u64) -> Result<Bytes, EngineFailure> {
+        self.post_json(&run_path(run, "piece")?, n.to_string()).await
+    }
+
+    /// Returns the state of a run.
+    ///
+    /// # Errors
+    /// Returns a failure if the engine, or a worker behind it, does not answer.
+    pub async fn find_state(&self, run: &str) -> Result<EngineState, EngineFailure> {
+        self.ask(&run_path(run, "state")?).await
+    }
+
+    /// Cancels a run and the whole tree below it. It ends as soon as its tools let it.
+    ///
+    /// # Errors
+    /// Returns a failure if the engine does not take it.
+    pub async fn cancel_run(&self, run: &str) -> Result<(), EngineFailure> {
+        self.post(&run_path(run, "cancel")?, None, ANSWER_TIMEOUT).await.map(drop)
+    }
+
+    /// Waits until a run is cancelled or over. Returns true if it was cancelled.
+    pub(crate) async fn wait_for_cancel(&self, run: &str) -> Result<bool, EngineFailure> {
+        // The answer comes when it comes; a lost connection is noticed.
+        let most = Duration::from_secs(26 * 3600);
+        let answer = self.post(&run_path(run, "wait_for_cancel")?, None, most).await?;
+        serde_json::from_slice(&answer).map_err(unreadable)
+    }
+
+    /// Returns the newest runs that the engine knows.
+    ///
+    /// # Errors
+    /// Returns a failure if the engine, or a worker behind it, does not answer.
+    pub async fn list_runs(&self) -> Result<Vec<RunRow>, EngineFailure> {
+        self.ask(&format!("{SERVICE}List/list")).await
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, EngineFailure> {
+        let answer = self.post(path, None, ANSWER_TIMEOUT).await?;
+        serde_json::from_slice(&answer).map_err(unreadable)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Bytes, EngineFailure> {
+        let request = self.http.get(self.url_of(path)?).timeout(ANSWER_TIMEOUT);
+        self.send(request).await
+    }
+
+    pub(crate) async fn post_json(&self, path: &str, body: String) -> Result<Bytes, EngineFailure> {
+        self.post(path, Some(body), ANSWER_TIMEOUT).await
+    }
+
+    async fn post(
+        &self,
+        path: &str,
+        json: Option<String>,
+        most: Duration,
+    ) -> Result<Bytes, EngineFailure> {
+        let mut request = self.http.post(self.url_of(path)?).timeout(most);
+        if let Some(json) = json {
+            request = request.header(CONTENT_TYPE, "application/json").body(json);
+        }
+        self.send(request.header(ACCEPT, "application/json")).await
+    }
+
+    fn url_of(&self, path: &str) -> Result<Url, EngineFailure> {
+        self.base.join(path).map_err(unreadable)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Bytes, EngineFailure> {
+        let place = self.base.as_str().trim_end_matches('/');
+        let unreached = |error: reqwest::Error| {
+            EngineFailure::new(format!("the engine at {place}: {}", root_cause(&error)), true)
+        };
+        let response = request.send().await.map_err(unreached)?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(unreached)?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let message = error_message(&body);
+        if status == 404 && message.contains("not found") {
+            let none = format!(
+                "the engine at {place} knows no worker of softland: start one with softland worker"
+            );
+            return Err(EngineFailure::new(none, false));
+        }
+        let passing = status.is_server_error();
+        Err(EngineFailure::new(format!("the engine at {place}: {status}: {message}"), passing))
+    }
+}
+
+/// Returns the path of a handler of a run.
+fn run_path(run: &str, handler: &str) -> Result<String, EngineFailure> {
+    check_run_id(run)?;
+    Ok(format!("{SERVICE}/{run}/{handler}"))
+}
+
+/// Checks that a text can be the id of a run.
+pub(crate) fn check_run_id(run: &str) -> Result<(), EngineFailure> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if (1..=MOST_ID).contains(&run.len()) && run.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(EngineFailure::new(format!("`{run}` is not the id of a run"), false))
+}
+
+pub(crate) fn unreadable(error: impl std::fmt::Display) -> EngineFailure {
+    EngineFailure::new(format!("the engine's answer cannot be read: {error}"), false)
+}
+
+fn error_message(body: &[u8]) -> String {
+    let json: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
+    let text = message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
+    text.chars().take(500).collect()
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(below) = cause.source() {
+        cause = below;
+    }
+    cause.to_string()
+}

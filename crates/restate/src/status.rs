@@ -1,0 +1,45 @@
+//! What the engine says of a run.
+
+use serde::{Deserialize, Serialize};
+use softland_agent::durable::RunEnd;
+
+/// The state of a run, as the engine sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineState {
+    /// The engine knows no such run, or no longer.
+    Unknown,
+    /// A worker is at work on it, or it waits for one.
+    Active {
+        /// The failure of the last attempt, if the engine is trying again.
+        failure: Option<String>,
+    },
+    /// The engine has given up trying and waits for a person.
+    Paused {
+        /// The engine's id of the run.
+        invocation: String,
+        /// The failure of the last attempt.
+        failure: Option<String>,
+    },
+    /// The run is over.
+    Ended {
+        /// The end, if the run itself brought it. Else the engine was told to end it.
+        end: Option<RunEnd>,
+        /// The reason that the engine names.
+        failure: Option<String>,
+    },
+}
+
+/// A run in the engine's list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRow {
+    /// The id of the run.
+    pub run: String,
+    /// The engine's word for its state.
+    pub state: String,
+    /// The time of its beginning, as RFC 3339.
+    pub began: String,
+    /// The failure of the last attempt.
+    #[serde(default)]
+    pub failure: Option<String>,
+}

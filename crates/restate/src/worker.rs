@@ -1,0 +1,188 @@
+//! The worker: serves agents to Restate over HTTP/2.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use restate_sdk::endpoint::{Endpoint, HandleOptions, ProtocolMode};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use crate::build_id::build_id;
+use crate::client::{EngineClient, EngineFailure};
+use crate::query::Admin;
+use crate::service::{AgentLoader, ListService, RunService};
+
+/// The delay after a connection that could not be accepted.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// The settings of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerSettings {
+    /// The address of the engine's administration, such as `http://127.0.0.1:9070`.
+    pub restate: String,
+    /// The address on which the worker listens.
+    pub listen: SocketAddr,
+    /// The address at which the engine reaches the worker or the balancer before it; `None` for
+    /// the address on which the worker listens.
+    pub advertise: Option<String>,
+}
+
+/// The reason why a worker cannot serve.
+#[derive(Debug)]
+pub enum WorkerError {
+    /// The address cannot be listened on.
+    Listen(std::io::Error),
+    /// The program's own file cannot be read, so that the build has no identity.
+    Build(std::io::Error),
+    /// The engine does not answer, or refuses the worker.
+    Engine(EngineFailure),
+}
+
+impl std::fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Listen(error) => write!(f, "--listen: {error}"),
+            Self::Build(error) => write!(f, "the program's file cannot be read: {error}"),
+            Self::Engine(failure) => write!(f, "--restate: {failure}"),
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+impl From<EngineFailure> for WorkerError {
+    fn from(failure: EngineFailure) -> Self {
+        Self::Engine(failure)
+    }
+}
+
+/// A worker that listens.
+pub struct Worker {
+    listener: TcpListener,
+    admin: Admin,
+    endpoint: Endpoint,
+    /// The path of this build. Requests for other builds are refused, so that their runs wait.
+    path: Arc<str>,
+    url: String,
+}
+
+impl Worker {
+    /// Listens on the worker's address. The engine must answer.
+    ///
+    /// # Errors
+    /// Returns an error if the address is in use or the engine does not answer.
+    pub async fn bind(
+        settings: &WorkerSettings,
+        loader: Arc<dyn AgentLoader>,
+    ) -> Result<Self, WorkerError> {
+        let admin = Admin::new(EngineClient::new(&settings.restate)?);
+        let ingress = EngineClient::new(&admin.find_ingress().await?)?;
+        let listener = TcpListener::bind(settings.listen).await.map_err(WorkerError::Listen)?;
+        let here = listener.local_addr().map_err(WorkerError::Listen)?;
+        let build = tokio::task::spawn_blocking(build_id).await;
+        let build = build.map_err(std::io::Error::other).and_then(|build| build);
+        let path: Arc<str> = format!("/v/{}", build.map_err(WorkerError::Build)?).into();
+        let place = settings.advertise.clone().unwrap_or_else(|| format!("http://{here}"));
+        let url = format!("{}{path}", place.trim_end_matches('/'));
+        let run = RunService { loader, ingress, admin: admin.clone() };
+        let list = ListService { admin: admin.clone() };
+        let endpoint = Endpoint::builder().bind(run).bind(list).build();
+        Ok(Self { listener, admin, endpoint, path, url })
+    }
+
+    /// Returns the address under which the worker registers: that of this build.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Registers with the engine and serves until `stop`. Connections end with it: their runs go on
+    /// with the next worker.
+    ///
+    /// # Errors
+    /// Returns an error if the engine refuses the worker.
+    pub async fn serve(
+        self,
+        registered: impl FnOnce(),
+        stop: CancellationToken,
+    ) -> Result<(), WorkerError> {
+        let Self { listener, admin, endpoint, path, url } = self;
+        let serving = async {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        let serving = serve_connection(stream, endpoint.clone(), Arc::clone(&path));
+                        let until = stop.clone();
+                        tokio::spawn(async move { until.run_until_cancelled(serving).await });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection was not accepted");
+                        tokio::time::sleep(AGAIN).await;
+                    }
+                }
+            }
+        };
+        // The engine asks the worker for its services before it answers.
+        let registering = async {
+            admin.register_worker(&url).await?;
+            registered();
+            std::future::pending::<Result<Infallible, EngineFailure>>().await
+        };
+        tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            never = registering => match never {
+                Ok(never) => match never {},
+                Err(failure) => Err(failure.into()),
+            },
+            () = serving => Ok(()),
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, endpoint: Endpoint, path: Arc<str>) {
+    // Without it, each small message of the protocol waits for the acknowledgement of the one before.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY cannot be set");
+    }
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (endpoint, path) = (endpoint.clone(), Arc::clone(&path));
+        async move { Ok::<_, Infallible>(respond(&endpoint, &path, request)) }
+    });
+    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection of the engine ended");
+    }
+}
+
+type Body =
+    http_body_util::combinators::UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+fn respond(endpoint: &Endpoint, path: &str, request: Request<Incoming>) -> Response<Body> {
+    let asked = request.uri().path();
+    if asked == "/health" {
+        return plain(StatusCode::OK, "ok\n");
+    }
+    if !asked.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')) {
+        return plain(StatusCode::NOT_FOUND, "this worker is of another build\n");
+    }
+    let options = HandleOptions { protocol_mode: ProtocolMode::BidiStream };
+    endpoint
+        .handle_with_options(request, options)
+        .map(|body| body.map_err(Into::into).boxed_unsync())
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
+    let body = Full::new(Bytes::from_static(text.as_bytes()));
+    let mut response = Response::new(body.map_err(|never| match never {}).boxed_unsync());
+    *response.status_mut() = status;
+    response
+}

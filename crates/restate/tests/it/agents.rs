@@ -1,0 +1,134 @@
+//! The agents of the tests: a lead with tools of its own and two sub-agents. Their model reads its
+//! position from the request, so that another process meets the same model.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use softland_agent::http::{Request, Response, Transport, TransportError};
+use softland_agent::testing::{ScriptedModel, ScriptedReply};
+use softland_agent::{
+    AGENT_TOOL, Agent, SubAgent, SubAgents, Tool, ToolContext, ToolDef, ToolOutput,
+};
+use softland_restate::{AgentLoader, LoadedAgent};
+
+/// The calls of each agent, round by round: `n` may not run twice, `p` may, others name agents.
+const LEAD: &[&[&str]] = &[&["n1"], &["scout", "deputy", "n2", "p3"], &["n4", "p5"], &["n6"]];
+const SCOUT: &[&[&str]] = &[&["n7", "p8"], &["n9"]];
+const DEPUTY: &[&[&str]] = &[&["p10"], &["n11"], &["n12", "p13"]];
+
+/// The keys of all calls of tools.
+pub(crate) fn all_keys() -> Vec<&'static str> {
+    let all = [LEAD, SCOUT, DEPUTY].concat().concat();
+    all.into_iter().filter(|key| !matches!(*key, "scout" | "deputy")).collect()
+}
+
+struct Model {
+    rounds: &'static [&'static [&'static str]],
+}
+
+#[async_trait]
+impl Transport for Model {
+    async fn send(&self, request: Request) -> Result<Response, TransportError> {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let messages = body["messages"].as_array().unwrap();
+        let is_results = |m: &&Value| m["content"][0]["type"] == "tool_result";
+        let done = messages.iter().filter(is_results).count();
+        let reply = match self.rounds.get(done) {
+            Some(round) => {
+                round.iter().fold(ScriptedReply::from_text(""), |reply, key| match *key {
+                    "scout" | "deputy" => {
+                        reply.with_call(AGENT_TOOL, json!({"name": key, "prompt": "Go on."}))
+                    }
+                    key if key.starts_with('n') => reply.with_call("note", json!({"key": key})),
+                    key => reply.with_call("peek", json!({"key": key})),
+                })
+            }
+            None => {
+                let results = messages.iter().filter(is_results).flat_map(|message| {
+                    message["content"].as_array().unwrap().iter().map(|result| {
+                        let content = &result["content"];
+                        let text = content.as_str().or_else(|| content[0]["text"].as_str());
+                        text.unwrap().to_owned()
+                    })
+                });
+                let results: Vec<String> = results.collect();
+                ScriptedReply::from_text(results.join("; "))
+            }
+        };
+        ScriptedModel::new([reply]).send(request).await
+    }
+}
+
+/// A tool that adds a line to a file whenever it runs.
+struct Errand {
+    name: &'static str,
+    folder: PathBuf,
+}
+
+#[async_trait]
+impl Tool for Errand {
+    fn def(&self) -> ToolDef {
+        ToolDef {
+            name: self.name.to_owned(),
+            description: "does a part".to_owned(),
+            input_schema: json!({"type": "object", "properties": {"key": {"type": "string"}}}),
+            reads: self.name == "peek",
+            repeatable: self.name == "peek",
+        }
+    }
+
+    async fn call(&self, input: Value, _: &ToolContext) -> ToolOutput {
+        let key = input["key"].as_str().unwrap();
+        let path = self.folder.join("ran");
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(format!("{key}\n").as_bytes()).unwrap();
+        let slow = self.folder.join("slow").exists();
+        tokio::time::sleep(Duration::from_millis(if slow { 30_000 } else { 30 })).await;
+        ToolOutput::ok(format!("{key} is done"))
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(Duration::from_secs(3600))
+    }
+}
+
+fn agent(name: &str, folder: &Path, rounds: &'static [&'static [&'static str]]) -> Agent {
+    let mut agent = Agent::new(name, "anthropic/claude-sonnet-5-5", Arc::new(Model { rounds }));
+    for name in ["note", "peek"] {
+        agent.tools.add_tool(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
+    }
+    agent
+}
+
+/// Loads the lead, whose tools write to this folder.
+pub(crate) struct Loader {
+    pub(crate) folder: PathBuf,
+}
+
+#[async_trait]
+impl AgentLoader for Loader {
+    async fn load_agent(&self, name: &str) -> Result<LoadedAgent, String> {
+        if name != "lead" {
+            return Err(format!("the worker has no agent `{name}`"));
+        }
+        let member = |agent: Agent| SubAgent {
+            agent,
+            description: "does a part".to_owned(),
+            inherits: false,
+            delegates: false,
+            depth_limit: None,
+        };
+        let mut lead = agent("lead", &self.folder, LEAD);
+        let members = vec![
+            member(agent("scout", &self.folder, SCOUT)),
+            member(agent("deputy", &self.folder, DEPUTY)),
+        ];
+        lead.sub_agents = Some(SubAgents::new(members, 1).unwrap());
+        Ok(LoadedAgent { agent: lead, resources: Arc::new(()) })
+    }
+}
