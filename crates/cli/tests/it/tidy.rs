@@ -36,6 +36,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pages", &[]),
     ("govern", &["session"]),
     ("host", &["session", "govern", "ledger"]),
+    ("remote", &["session", "govern"]),
+    ("redis", &["remote"]),
     ("gateway", &["session", "govern", "host", "ledger", "pages"]),
     ("import", &["session"]),
     ("notebook", &["agent", "pages"]),
@@ -45,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Those that it may have beside them in tests: the simulator is everybody's model.
 const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("session", &["sim"]),
+    ("redis", &["session", "govern"]),
     ("agent", &["sim"]),
     ("host", &["sim"]),
     ("gateway", &["sim"]),

@@ -191,6 +191,18 @@ impl ReservationAmounts {
         Self { most, enough, least, tokens }
     }
 
+    /// Returns the amounts, from the most to the least.
+    #[must_use]
+    pub fn levels(&self) -> [NanoUsd; 3] {
+        [self.most, self.enough, self.least]
+    }
+
+    /// Returns the tokens that go with the amounts.
+    #[must_use]
+    pub fn token_scale(&self) -> TokenScale {
+        self.tokens
+    }
+
     /// Returns this amount of money with the tokens that go with it.
     #[must_use]
     pub fn amount_with_tokens(&self, money: NanoUsd) -> Amount {

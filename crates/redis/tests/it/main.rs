@@ -1,0 +1,16 @@
+//! The tests of the state on Redis, over a real server.
+
+mod loss;
+mod state;
+
+#[path = "../../../../tests/servers/alike.rs"]
+mod alike;
+#[path = "../../../../tests/servers/required.rs"]
+mod required;
+#[path = "../../../../tests/servers/redis.rs"]
+mod server;
+
+#[test]
+fn tests_with_redis_pass() {
+    required::run_with_server("redis", std::path::Path::new("redis-server"));
+}
