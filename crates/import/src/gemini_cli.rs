@@ -1,4 +1,10 @@
-//! Chats of Gemini CLI: one document, with calls and their results within the model's messages.
+//! Chats of Gemini CLI: one document, or, of newer versions, a head and a message a line. Calls and
+//! their results stand within the model's messages.
+//!
+//! A message is written again under its id when it grows, as a line or within `$set`; what was said
+//! last counts. Messages that the user took back (`$rewindTo`) were paid, and count.
+
+use std::collections::HashMap;
 
 use softland_session::ResultReader;
 use softland_session::core::ToolResult;
@@ -9,6 +15,25 @@ use crate::fields::{Fields, array_elements, decode_string};
 use crate::input::{Input, JsonError};
 use crate::step::{ConversationId, ConversationStart};
 use crate::step_output::{MessageFacts, StepOutput};
+
+/// The bytes of messages that are held back, since they may be written again.
+const HELD: usize = 64 << 20;
+
+/// The messages of a chat that were read, each as it was written last.
+#[derive(Debug)]
+struct Chat {
+    talk: ConversationId,
+    held: Vec<WrittenMessage>,
+    /// The place of each id in `held`.
+    places: HashMap<String, usize>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct WrittenMessage {
+    text: String,
+    line: u64,
+}
 
 pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     while input.peek().is_some() {
@@ -21,7 +46,7 @@ pub(crate) fn read_recording(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
 
 fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), JsonError> {
     let mut session: Option<String> = None;
-    let mut talk = None;
+    let mut chat = None;
     let read = input.take_object(&mut |input, key| {
         match key {
             "sessionId" => {
@@ -30,12 +55,7 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
                 });
             }
             "messages" if input.peek() == Some(b'[') => {
-                let begin = ConversationStart {
-                    session: session.as_deref(),
-                    line: Some(1),
-                    ..ConversationStart::default()
-                };
-                let talk = *talk.get_or_insert_with(|| out.begin_conversation(&begin));
+                let chat = chat.get_or_insert_with(|| Chat::begin(out, session.as_deref(), 1));
                 return input.take_array(&mut |input| {
                     let line = input.line_number();
                     let Some(piece) = input.take_value()? else {
@@ -43,7 +63,7 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
                         return Ok(());
                     };
                     out.list_mended(&piece);
-                    if let Err(reason) = read_message(out, talk, &piece.text, piece.line) {
+                    if let Err(reason) = chat.hold_message(out, &piece.text, piece.line) {
                         out.list_unreadable(Some(piece.line), reason);
                     }
                     Ok(())
@@ -53,10 +73,77 @@ fn read_document(input: &mut Input<'_>, out: &mut StepOutput<'_>) -> Result<(), 
         }
         Ok(())
     });
-    if let Some(talk) = talk {
-        out.end_conversation(talk);
+    if let Some(chat) = chat {
+        chat.end(out);
     }
     read
+}
+
+/// Reads a chat that is written line by line.
+pub(crate) fn read_lines(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
+    let mut chat = None;
+    out.read_lines(input, &mut |out, text, line| {
+        let fields = Fields::from_json(text)?;
+        let session = fields.text("sessionId");
+        let chat = chat.get_or_insert_with(|| Chat::begin(out, session.as_deref(), line));
+        if let Some(changes) = fields.object("$set") {
+            let messages = array_elements(changes.raw("messages").unwrap_or_default());
+            return messages.into_iter().try_for_each(|text| chat.hold_message(out, text, line));
+        }
+        if fields.has_key("type") { chat.hold_message(out, text, line) } else { Ok(()) }
+    });
+    if let Some(chat) = chat {
+        chat.end(out);
+    }
+}
+
+impl Chat {
+    fn begin(out: &mut StepOutput<'_>, session: Option<&str>, line: u64) -> Self {
+        let begin = ConversationStart { session, line: Some(line), ..ConversationStart::default() };
+        let talk = out.begin_conversation(&begin);
+        Self { talk, held: Vec::new(), places: HashMap::new(), bytes: 0 }
+    }
+
+    /// Takes a message in, in the place of the one with its id.
+    fn hold_message(
+        &mut self,
+        out: &mut StepOutput<'_>,
+        text: &str,
+        line: u64,
+    ) -> Result<(), String> {
+        let id = Fields::from_json(text)?.id("id");
+        let message = WrittenMessage { text: text.to_owned(), line };
+        self.bytes += text.len();
+        match id.as_ref().and_then(|id| self.places.get(id)).and_then(|at| self.held.get_mut(*at)) {
+            Some(before) => {
+                self.bytes -= before.text.len();
+                *before = message;
+            }
+            None => {
+                self.places.extend(id.map(|id| (id, self.held.len())));
+                self.held.push(message);
+            }
+        }
+        if self.bytes > HELD {
+            self.emit_held(out);
+        }
+        Ok(())
+    }
+
+    fn emit_held(&mut self, out: &mut StepOutput<'_>) {
+        self.places.clear();
+        self.bytes = 0;
+        for message in self.held.drain(..) {
+            if let Err(reason) = read_message(out, self.talk, &message.text, message.line) {
+                out.list_unreadable(Some(message.line), reason);
+            }
+        }
+    }
+
+    fn end(mut self, out: &mut StepOutput<'_>) {
+        self.emit_held(out);
+        out.end_conversation(self.talk);
+    }
 }
 
 fn read_message(

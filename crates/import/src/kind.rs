@@ -28,6 +28,7 @@ pub(crate) enum Form {
     OpenCode(Table),
     OpenCodeExport,
     GeminiCli,
+    GeminiCliLines,
     CopilotCli,
     MiniSwe,
     SweAgent,
@@ -92,7 +93,7 @@ impl Form {
             Self::Csv => Kind::OpenRouterCsv,
             Self::Messages | Self::MessageLines => Kind::Messages,
             Self::OpenCode(_) | Self::OpenCodeExport => Kind::OpenCode,
-            Self::GeminiCli => Kind::GeminiCli,
+            Self::GeminiCli | Self::GeminiCliLines => Kind::GeminiCli,
             Self::CopilotCli => Kind::CopilotCli,
             Self::MiniSwe => Kind::MiniSwe,
             Self::SweAgent => Kind::SweAgent,
@@ -208,12 +209,20 @@ fn recognize_text(head: &[u8]) -> Option<Form> {
     match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
         b'{' => {
             let objects = preview_objects(head, OBJECTS);
+            if objects.first().is_some_and(is_gemini_head) {
+                return Some(Form::GeminiCliLines);
+            }
             others::recognize_lines(&objects)
                 .or_else(|| objects.iter().find_map(|seen| recognize_object(seen, head)))
         }
         b'[' => recognize_array(head),
         _ => crate::openrouter_csv::is_header(head).then_some(Form::Csv),
     }
+}
+
+/// Returns true if an object is the head of a chat of Gemini CLI whose messages are lines.
+fn is_gemini_head(seen: &ObjectPreview) -> bool {
+    seen.has_all_keys(&["sessionId", "projectHash"]) && !seen.has_key("messages")
 }
 
 /// Returns true if a first line is of no use by itself: no document begins in it and goes on below.

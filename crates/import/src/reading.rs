@@ -130,6 +130,7 @@ fn read_file<S: Sink>(
         Form::Messages => messages::read_recording(&mut input, &mut out),
         Form::MessageLines => messages::read_lines(&mut input, &mut out),
         Form::GeminiCli => gemini_cli::read_recording(&mut input, &mut out),
+        Form::GeminiCliLines => gemini_cli::read_lines(&mut input, &mut out),
         Form::CopilotCli => copilot_cli::read_recording(&mut input, &mut out),
         Form::MiniSwe => mini_swe::read_recording(&mut input, &mut out),
         Form::SweAgent => swe_agent::read_recording(&mut input, &mut out),
@@ -179,7 +180,12 @@ fn list_turnless(form: Form, out: &mut StepOutput<'_>) {
     // These kinds hold the turns of one session each. The others may be parts of something else.
     let whole = matches!(
         form,
-        Form::Codex | Form::GeminiCli | Form::CopilotCli | Form::MiniSwe | Form::SweAgent
+        Form::Codex
+            | Form::GeminiCli
+            | Form::GeminiCliLines
+            | Form::CopilotCli
+            | Form::MiniSwe
+            | Form::SweAgent
     );
     if whole && out.has_no_turn() && out.unreadable.is_empty() {
         out.list_unreadable(

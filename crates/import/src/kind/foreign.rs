@@ -54,9 +54,6 @@ const LISTS: [&str; 3] = ["messages", "history", "contents"];
 pub(super) fn name_kind(head: &[u8]) -> Option<&'static str> {
     let objects = preview_objects(head, OBJECTS);
     let first = objects.first()?;
-    if first.has_all_keys(&["sessionId", "projectHash"]) && !first.has_key("messages") {
-        return Some("a chat of Gemini CLI as lines: a kind that is not read");
-    }
     let list = LISTS.iter().find_map(|key| first.value(key));
     let inner = list.map(|list| preview_objects(list.as_bytes(), OBJECTS)).unwrap_or_default();
     let messages = || objects.iter().chain(&inner).filter(|seen| seen.has_key("role"));
@@ -107,10 +104,6 @@ mod tests {
                 "model messages",
             ),
             (r#"{"messages":[{"role":"assistant","content":[{"type":"toolRequest"}]}]}"#, "goose"),
-            (
-                "{\"sessionId\":\"a\",\"projectHash\":\"b\"}\n{\"type\":\"user\",\"sessionId\":\"a\"}",
-                "as lines",
-            ),
             (r#"{"sessionId":"a","projectHash":"b","messages":[]}"#, ""),
             (r#"[{"role":"user","content":[{"type":"text","text":"a"}]}]"#, ""),
             (r#"[{"role":"user","content":"[{\"text\":1}]"}]"#, ""),

@@ -1,8 +1,9 @@
 //! Token counts as the API reports them.
 //!
 //! `input` is the uncached part only. The whole input is [`Tokens::input_total`]. The numbers of a
-//! `message_delta` are cumulative and override those of `message_start`, even downwards. This
-//! module knows no prices.
+//! `message_delta` are cumulative and override those of `message_start`, even downwards. Some
+//! proxies write zeros there for what they do not know: a report of no input at all says nothing
+//! of it. This module knows no prices.
 
 #[cfg(test)]
 mod tests;
@@ -65,19 +66,21 @@ impl Usage {
                 *target = value;
             }
         };
-        set(&mut tokens.input, report.input);
         set(&mut tokens.output, report.output);
-        set(&mut tokens.cache_read, report.cache_read);
+        if report.names_input() {
+            set(&mut tokens.input, report.input);
+            set(&mut tokens.cache_read, report.cache_read);
+            if let Some((five_minutes, hour)) = report.merge_cache_writes(tokens) {
+                tokens.cache_write_5m = five_minutes;
+                tokens.cache_write_1h = hour;
+            }
+        }
         set(&mut self.thinking, report.thinking);
         set(&mut self.web_searches, report.web_searches);
         set(&mut self.web_fetches, report.web_fetches);
         let beside = &mut tokens.beside;
         beside.served = beside.served.max(report.served);
         beside.in_one_country |= report.in_one_country;
-        if let Some((five_minutes, hour)) = report.merge_cache_writes(tokens) {
-            tokens.cache_write_5m = five_minutes;
-            tokens.cache_write_1h = hour;
-        }
         if let Some(iterations) = &report.iterations {
             self.iterations.clone_from(iterations);
         }
@@ -227,6 +230,12 @@ impl UsageUpdate {
         }
         cursor.read_members(|cursor, member| self.read_count(&member.key.unescape(), cursor))?;
         Ok(())
+    }
+
+    /// Returns true unless the report counts no input at all.
+    fn names_input(&self) -> bool {
+        let cached = [self.cache_read, self.cache_write, self.cache_write_5m, self.cache_write_1h];
+        self.input != Some(0) || cached.into_iter().flatten().any(|tokens| tokens > 0)
     }
 
     /// Returns both kinds of cache writes after this report, or `None` if it does not state them.

@@ -265,6 +265,62 @@ fn documents_of_other_programs_are_read() {
 }
 
 #[test]
+fn c94_a_chat_of_gemini_cli_is_read_line_by_line_and_each_message_once() {
+    let call = r#""toolCalls":[{"id":"w","name":"write_file","args":{"p":1},"status":"success","result":[{"functionResponse":{"response":{"output":"ok"}}}]}]"#;
+    let tokens = r#""model":"gemini-2.5-flash","tokens":{"input":10,"output":1,"cached":4,"thoughts":2,"tool":0}"#;
+    let first = format!(r#"{{"id":"m2","type":"gemini","content":"",{tokens}}}"#);
+    let again = format!(r#"{{"id":"m2","type":"gemini","content":"",{tokens},{call}}}"#);
+    let person = |id: &str, text: &str| {
+        format!(r#"{{"id":"{id}","type":"user","content":[{{"text":"{text}"}}]}}"#)
+    };
+    let said = |id: &str| format!(r#"{{"id":"{id}","type":"gemini","content":"done",{tokens}}}"#);
+    let head = r#"{"sessionId":"g","projectHash":"h","startTime":"2026-01-06T15:00:00.000Z","kind":"main"}"#;
+    let lines = [
+        head.to_owned(),
+        person("m1", "go"),
+        first.clone(),
+        r#"{"$set":{"lastUpdated":"2026-01-06T15:00:01.000Z"}}"#.to_owned(),
+        again.clone(),
+        said("m3"),
+        person("m4", "more"),
+        said("m5"),
+        r#"{"$rewindTo":"m4"}"#.to_owned(),
+        // A checkpoint repeats what came before, and may bring something new.
+        format!(
+            r#"{{"$set":{{"messages":[{},{again},{},{}]}}}}"#,
+            person("m1", "go"),
+            said("m3"),
+            person("m6", "other")
+        ),
+        said("m7"),
+    ];
+    let (kind, steps, _) = one(&lines.join("\n"));
+    let turn = "0 turn chars=4 tokens=6/3/4/0";
+    let expected = [
+        "0 begin g",
+        r#"0 user "go""#,
+        r#"0 turn w:write_file{"p":1} chars=0 tokens=6/3/4/0"#,
+        "0 user w:ok",
+        turn,
+        // What the user took back was paid.
+        r#"0 user "more""#,
+        turn,
+        r#"0 user "other""#,
+        turn,
+        "0 end",
+    ];
+    assert_eq!((kind, steps), (Some("gemini-cli"), expected.map(str::to_owned).to_vec()));
+    // A document of an older version may hold a message twice, too.
+    let document = format!(
+        r#"{{"sessionId":"g","projectHash":"h","messages":[{},{first},{again},{}]}}"#,
+        person("m1", "go"),
+        said("m3")
+    );
+    let (_, steps, _) = one(&document);
+    assert_eq!(steps[..5], expected[..5].iter().map(|step| (*step).to_owned()).collect::<Vec<_>>());
+}
+
+#[test]
 fn the_tables_of_opencode_are_joined() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "s", r#"[{"id":"s2","project_id":"p","parent_id":"s1","directory":"d"}]"#);

@@ -93,3 +93,24 @@ fn sums_saturate() {
     assert_eq!(usage(&[r#"{"input_tokens":"x","output_tokens":-1}"#]), Usage::default());
     assert_eq!(report("null"), UsageUpdate::default());
 }
+
+#[test]
+fn c95_a_report_of_no_input_says_nothing_of_it() {
+    let begun = r#"{"input_tokens":9,"cache_read_input_tokens":100,"cache_creation_input_tokens":7,"output_tokens":1}"#;
+    for zeros in [
+        r#"{"input_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":20}"#,
+        r#"{"input_tokens":0,"output_tokens":20}"#,
+        r#"{"input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":20}"#,
+    ] {
+        let tokens = usage(&[begun, zeros]).tokens;
+        assert_eq!((tokens.input, tokens.cache_read, tokens.output), (9, 100, 20), "{zeros}");
+        assert_eq!(tokens.cache_write_5m, 7, "{zeros}");
+    }
+    // All of it was read from the cache: that is a report.
+    let cached = r#"{"input_tokens":0,"cache_read_input_tokens":116,"cache_creation_input_tokens":0,"output_tokens":20}"#;
+    let tokens = usage(&[begun, cached]).tokens;
+    assert_eq!((tokens.input, tokens.cache_read, tokens.cache_write_5m), (0, 116, 0));
+    // A beginning of zeros, and the counts at the end.
+    let late = r#"{"input_tokens":11,"output_tokens":5}"#;
+    assert_eq!(usage(&[r#"{"input_tokens":0,"output_tokens":0}"#, late]).tokens.input, 11);
+}
