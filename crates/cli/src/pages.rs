@@ -34,6 +34,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         shapes: BTreeMap::new(),
         forced_policy: None,
         header_policies: Vec::new(),
+        budgets: Vec::new(),
         allow_unmetered: false,
         ledger: Some(path.clone()),
         ledger_read_only: true,

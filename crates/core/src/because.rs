@@ -40,6 +40,8 @@ reasons! {
     Cost = "cost",
     SessionCost = "session_cost",
     Time = "time",
+    /// A budget of an account, which a gateway keeps.
+    Budget = "budget",
     Empty = "empty",
     Stale = "stale",
     Repeat = "repeat",

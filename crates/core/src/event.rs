@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::because::Quantity;
 use crate::digest::Digest;
 use crate::money::NanoUsd;
 use crate::tables;
@@ -265,6 +266,21 @@ pub struct Facts {
     pub cost_above: Option<AccountAbove<NanoUsd>>,
     /// The same for tokens.
     pub tokens_above: Option<AccountAbove<u64>>,
+    /// True if a budget counts what the run uses, as its provider reports it.
+    pub is_budgeted: bool,
+    /// The budget that has no room for the next request, if one has none.
+    pub budget: Option<BudgetShortage>,
+}
+
+/// A budget that has no room for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetShortage {
+    /// What is spent of its window.
+    pub used: Quantity,
+    /// Its limit.
+    pub limit: Quantity,
+    /// The most that the request may cost, if it is short of money.
+    pub needed: Option<NanoUsd>,
 }
 
 /// The usage and limit of an account above the run's own.

@@ -43,8 +43,8 @@ pub use because::{Because, Quantity, Reason};
 pub use context_watch::ContextWatch;
 pub use digest::Digest;
 pub use event::{
-    AccountAbove, Call, Facts, FinishedTurn, LineRoom, Stop, ToolResult, UserMessage, UserText,
-    VisibleText,
+    AccountAbove, BudgetShortage, Call, Facts, FinishedTurn, LineRoom, Stop, ToolResult,
+    UserMessage, UserText, VisibleText,
 };
 pub use human::Arrival;
 pub use ladder::{Ladder, LadderSettings, NextAction, RequestFailure, Tail};

@@ -32,6 +32,8 @@ pub use serve::server::{Gateway, Handle};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Settings, Upstream, UpstreamProblem,
 };
+pub use softland_govern::budget::{BudgetRule, OnExhausted};
+pub use softland_govern::money::window::{BudgetWindow, WindowLength};
 pub use softland_govern::{
     self as govern, ClientKey, Prices, Protocol, Route, Shaping, SharedState,
 };

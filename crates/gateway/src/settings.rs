@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use softland_govern::budget::BudgetRule;
 use softland_govern::{GovernSettings, Prices, Route, Shaping, SharedState};
 use softland_session::core::policy::Policy;
 
@@ -44,6 +45,8 @@ pub struct Settings {
     /// The names that a client's `x-softland-policy` may select; each is one of
     /// [`policies`](Self::policies).
     pub header_policies: Vec<String>,
+    /// The budgets of the accounts of keys.
+    pub budgets: Vec<Arc<BudgetRule>>,
     /// True if requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
     /// The ledger's file; `None`: off.
@@ -78,6 +81,7 @@ impl Settings {
             upstreams: self.upstreams.keys().map(|name| name.as_str().into()).collect(),
             forced_policy: self.forced_policy.clone(),
             header_policies: self.header_policies.clone(),
+            budgets: self.budgets.clone(),
             allow_unmetered: self.allow_unmetered,
             full_contents: self.ledger_full,
         }

@@ -7,6 +7,7 @@
 
 pub mod active;
 mod body;
+pub mod budget;
 mod conversations;
 pub mod errors;
 pub mod headers;

@@ -10,6 +10,7 @@ use softland_session::core::models::{self, Model, Price};
 use softland_session::core::policy::Policy;
 use softland_session::wire::tags::Shape;
 
+use crate::budget::{self, AccountBudget, BudgetRule};
 use crate::key::ClientKey;
 
 /// The settings of governing.
@@ -29,6 +30,8 @@ pub struct GovernSettings {
     pub forced_policy: Option<String>,
     /// The names that a client's `x-softland-policy` may select.
     pub header_policies: Vec<String>,
+    /// The budgets of accounts.
+    pub budgets: Vec<Arc<BudgetRule>>,
     /// True if requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
     /// True if records have whole contents, false if they have none.
@@ -56,6 +59,13 @@ impl GovernSettings {
             return Ok(Some(name));
         }
         Err(NotSelectable { allowed: allowed.clone() })
+    }
+
+    /// Returns the budgets in which the requests of a key count.
+    #[must_use]
+    pub fn key_budgets(&self, key: Option<&ClientKey>) -> Vec<AccountBudget> {
+        let account = key.and_then(|key| key.account.as_deref());
+        account.map(|account| budget::find_budgets(&self.budgets, account)).unwrap_or_default()
     }
 
     /// Returns the policy of that name: the configuration's, or else the built-in one.

@@ -5,6 +5,7 @@
 
 mod above;
 mod account;
+mod budget;
 mod compaction;
 mod count;
 mod end;

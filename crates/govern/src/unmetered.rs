@@ -80,7 +80,8 @@ fn cost_limit_applies(
     header: Option<&str>,
     key: Option<&ClientKey>,
 ) -> Result<bool, NotSelectable> {
-    let limits = |policy: &Policy| policy.limits_money() && !policy.is_observing();
+    let budgeted = !settings.key_budgets(key).is_empty();
+    let limits = |policy: &Policy| (policy.limits_money() || budgeted) && !policy.is_observing();
     let limited = |name: &str| settings.find_policy(name).is_none_or(|policy| limits(&policy));
     if let Some(name) = settings.selected_policy(header, key)? {
         return Ok(limited(name));

@@ -83,7 +83,8 @@ fn explain_reason(because: Option<&Because>) -> String {
              gave no answer."
         ),
         reason => {
-            let key = reason.policy_key().unwrap_or("a limit");
+            let other = if *reason == Reason::Budget { "budget" } else { "a limit" };
+            let key = reason.policy_key().unwrap_or(other);
             let tool = match reason {
                 Reason::Tool(tool) => format!(" of {tool}"),
                 _ => String::new(),
@@ -106,7 +107,7 @@ fn explain_reason(because: Option<&Because>) -> String {
 
 /// True if a limit of money or tokens is not used up, but too near for a further request.
 fn fits_no_more(reason: &Reason, used: &Quantity, limit: &Quantity) -> bool {
-    if !matches!(reason, Reason::Cost | Reason::SessionCost | Reason::Tokens) {
+    if !matches!(reason, Reason::Cost | Reason::SessionCost | Reason::Tokens | Reason::Budget) {
         return false;
     }
     match (used, limit) {

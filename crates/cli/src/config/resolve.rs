@@ -91,6 +91,7 @@ impl Config {
             shapes: gateway.shapes.clone(),
             forced_policy: forced_policy.map(|(name, _)| name),
             header_policies: self.header_policies(),
+            budgets: Vec::new(),
             allow_unmetered: gateway.allow_unmetered,
             ledger: match &gateway.ledger {
                 Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),

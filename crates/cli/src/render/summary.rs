@@ -63,6 +63,7 @@ fn describe_reason(report: &Report) -> String {
         (Reason::Truncated, None) => "the output was cut off repeatedly".to_owned(),
         (Reason::Provider, None) => "the provider failed".to_owned(),
         (Reason::User, None) => "by you".to_owned(),
+        (Reason::Budget, None) => "the budget of its account was used up".to_owned(),
         (Reason::Journal, None) => "the journal could not be written".to_owned(),
         (reason, None) => reason.to_string(),
     }

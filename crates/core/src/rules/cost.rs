@@ -2,7 +2,7 @@
 //! uncached input price and with `reserve_tokens` of output, is held back for the answer.
 
 use crate::because::{Because, Quantity, Reason};
-use crate::event::Facts;
+use crate::event::{BudgetShortage, Facts};
 use crate::money::NanoUsd;
 use crate::policy::Policy;
 
@@ -26,6 +26,12 @@ pub(crate) fn check_warning(facts: &Facts, policy: &Policy) -> Option<Because> {
     money_caps(facts, policy)
         .find(|cap| policy.warn_at.is_reached(cap.used.0, cap.limit.0))
         .map(|MoneyCap { reason, used, limit, .. }| money_because(reason, used, limit))
+}
+
+/// Returns the reason of a landing for want of room in a budget.
+pub(crate) fn budget_because(short: &BudgetShortage) -> Because {
+    let BudgetShortage { used, limit, needed } = *short;
+    Because { needed, ..Because::new(Reason::Budget, used, limit) }
 }
 
 fn money_because(reason: Reason, used: NanoUsd, limit: NanoUsd) -> Because {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{Phase, Run};
-use crate::because::Because;
+use crate::because::{Because, Reason};
 use crate::event::Facts;
 use crate::pinned::FactDecision;
 use crate::policy::Policy;
@@ -98,7 +98,11 @@ impl Run {
         let (facts, policy) = (facts?, &self.pinned.policy);
         let because = find_fact_limit(facts, policy)
             .or_else(|| rules::tool::check_limit(&self.used, facts.tool_refusals, policy))?;
-        self.pinned.decided.push(FactDecision { round, lands: true, because: because.clone() });
+        // A question that a budget has no room for is asked anew in the next window: nothing was sent.
+        let is_recorded = round > 0 || because.reason != Reason::Budget;
+        if is_recorded {
+            self.pinned.decided.push(FactDecision { round, lands: true, because: because.clone() });
+        }
         Some(because)
     }
 
@@ -129,7 +133,9 @@ impl Run {
         };
         let affordable = tokens.is_none_or(|room| room >= least(LEAST_ANSWER))
             && money.is_none_or(|room| room >= least(policy.reserve_tokens.max(LEAST_ANSWER)))
-            && time_room.is_none_or(|room| room.0 > 0);
+            && time_room.is_none_or(|room| room.0 > 0)
+            // A budget keeps back money for the answers of runs that have begun.
+            && (facts.budget.is_none() || self.used.turns > 0);
         RequestAllowance { output_room, affordable, time_room }
     }
 }
@@ -138,6 +144,7 @@ fn find_fact_limit(facts: &Facts, policy: &Policy) -> Option<Because> {
     rules::tokens::check_limit(facts, policy)
         .or_else(|| rules::cost::check_limit(facts, policy))
         .or_else(|| rules::time::check_limit(facts, policy))
+        .or_else(|| facts.budget.map(|short| rules::cost::budget_because(&short)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::tokens_for;
 use crate::money::accounts::{
-    Accounts, Claim, Lease, ReservationAmounts, ReservationError, Shortfall, WaitLimits,
+    Accounts, Claim, Lease, ReservationAmounts, ReservationError, Shortfall, TokenScale, WaitLimits,
 };
 
 /// The time for which a request waits for others without a keepalive.
@@ -32,6 +32,8 @@ pub(crate) struct WorstCase {
     pub(crate) output_pico: u64,
     /// The output limit is never put below this: the thinking budget and `reserve_tokens`.
     pub(crate) floor: u64,
+    /// The most input tokens, if tokens are counted.
+    pub(crate) input_tokens: Option<u64>,
     /// True if the client reads a stream, which can be kept alive.
     pub(crate) stream: bool,
 }
@@ -116,7 +118,14 @@ impl WorstCase {
         let with = |output: u64| self.input + NanoUsd::from_tokens(output, self.output_pico);
         let floor = self.floor.min(self.output);
         let enough = ENOUGH_OUTPUT.max(floor).min(self.output);
-        ReservationAmounts::new(with(self.output), with(enough), with(floor))
+        let amounts = ReservationAmounts::new(with(self.output), with(enough), with(floor));
+        let Self { input: input_cost, output, output_pico, .. } = *self;
+        match self.input_tokens {
+            Some(input) => {
+                amounts.with_tokens(TokenScale { input, input_cost, output, output_pico })
+            }
+            None => amounts,
+        }
     }
 
     /// Returns the output limit that an amount allows; `None` if it allows all output.

@@ -283,7 +283,8 @@ fn want(stream: bool) -> WorstCase {
     let writes = CacheWrites::Minutes;
     let bound = UsageBound { input: 100_000, output: 128_000, writes, ..UsageBound::default() };
     let input = bound.input_cost(price);
-    WorstCase { input, output: bound.output, output_pico: price.output, floor: 4_096, stream }
+    let (output, output_pico) = (bound.output, price.output);
+    WorstCase { input, output, output_pico, floor: 4_096, input_tokens: None, stream }
 }
 
 fn claims(cents: u64) -> Vec<Claim> {

@@ -190,6 +190,14 @@ impl BudgetWindow {
         span.unwrap_or_else(|| TimeSpan { start: at, end: at.saturating_add(1) })
     }
 
+    /// Returns a time in the window's zone, as RFC 3339 writes it.
+    #[must_use]
+    pub fn format_time(&self, at: u64) -> String {
+        let at = i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+        let zoned = at.unwrap_or(Timestamp::MAX).to_zoned(self.zone.clone());
+        zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+    }
+
     fn local_date(&self, at: u64) -> Date {
         let at = i64::try_from(at).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
         at.unwrap_or(Timestamp::MAX).to_zoned(self.zone.clone()).date()
@@ -236,6 +244,12 @@ pub fn window_account(account: &str, span: TimeSpan) -> Arc<str> {
 pub fn account_of_window(name: &str) -> &str {
     let window = name.starts_with(BUDGET).then(|| name.rsplit_once('@')).flatten();
     window.map_or(name, |(account, _)| account)
+}
+
+/// Returns true if this is the name of an account with windows, or of one of its windows.
+#[must_use]
+pub fn is_window(name: &str) -> bool {
+    name.starts_with(BUDGET)
 }
 
 /// The beginning of the names of accounts with windows.

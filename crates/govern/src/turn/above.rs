@@ -74,7 +74,9 @@ impl RequestSetup {
 
     /// Returns true if money is limited for this request, by its policy or above it.
     pub(super) fn limits_money(&self, policy: &Policy) -> bool {
-        let above = parent_limit(&self.place).is_some() || !self.asked.around.is_empty();
+        let above = parent_limit(&self.place).is_some()
+            || !self.asked.around.is_empty()
+            || !self.target.settings.key_budgets(self.target.key.as_deref()).is_empty();
         !policy.is_observing() && (policy.limits_money() || above)
     }
 }

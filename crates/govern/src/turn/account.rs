@@ -5,17 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softland_session::core::is_short_of_money;
+use softland_session::core::lease::Amount;
 use softland_session::core::models::{Model, Price};
 use softland_session::core::policy::Policy;
-use softland_session::core::{AccountAbove, Because, Facts, Millis, NanoUsd, Quantity, Reason};
+use softland_session::core::{
+    AccountAbove, Because, BudgetShortage, Facts, Millis, NanoUsd, Quantity, Reason,
+};
 use softland_session::price::{self, Fees, HostedToolBound};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, ExtraCharges, Tokens};
 
 use super::registration::RunRegistration;
+use crate::budget::AccountBudget;
 use crate::money::accounts::{
-    Accounts as _, Claim, Lease, ReservationAmounts, Shortfall, WaitLimits,
+    Accounts as _, Claim, Lease, ReservationAmounts, RunReserve, Shortfall, WaitLimits,
 };
+use crate::money::window::is_window;
 use crate::money::{self, InputSize, KnownAncestor, Reservation, UsageBound, WorstCase};
 use crate::services::Services;
 use crate::settings::Prices;
@@ -35,6 +40,8 @@ pub(super) struct RequestAccounts {
     /// The accounts of its parent and of the runs around it, each with the limit there and the
     /// amount that is held back there for an answer.
     pub(super) parents: Vec<(Arc<str>, NanoUsd, NanoUsd)>,
+    /// The budgets of the account of its key.
+    pub(super) budgets: Vec<AccountBudget>,
     /// Its parent's tokens, without this run's tokens of the running request.
     pub(super) tokens_above: Option<AccountAbove<u64>>,
 }
@@ -106,6 +113,8 @@ pub(super) struct RequestAccount {
     /// The amount spent before a fork, which is still to be booked on the fork's accounts.
     spent_before: NanoUsd,
     lease: Option<Lease>,
+    /// The windows of budgets in which the newest reservation counts.
+    windows: Vec<Arc<str>>,
     /// The tokens that this request has used so far, in all upstream requests together.
     used: Tokens,
     cost: NanoUsd,
@@ -168,6 +177,7 @@ impl RequestAccount {
             spent: None,
             spent_before: NanoUsd::ZERO,
             lease: None,
+            windows: Vec::new(),
             used: Tokens::default(),
             cost: NanoUsd::ZERO,
             newest: UpstreamUsage::default(),
@@ -227,7 +237,7 @@ impl RequestAccount {
             return;
         }
         let ledger = self.open_ledger(services);
-        let claims = self.account_claims(policy, NanoUsd::ZERO);
+        let claims = self.account_claims(policy, NanoUsd::ZERO, (services.now(), None));
         let claims = claims.into_iter().map(|claim| claim.without_limits()).collect();
         let nothing = ReservationAmounts::from_exact(NanoUsd::ZERO);
         if let Ok(lease) = ledger.reserve_money(claims, nothing, WaitLimits::NONE).await {
@@ -285,6 +295,16 @@ impl RequestAccount {
     /// `None` if the model has no price.
     pub(super) fn token_cost(&self, tokens: &Tokens) -> Option<(NanoUsd, Price)> {
         self.tariff.token_cost(tokens, &self.newest.fees)
+    }
+
+    /// Returns the budgets in which the request counts.
+    pub(super) fn budgets(&self) -> &[AccountBudget] {
+        &self.accounts.budgets
+    }
+
+    /// Returns the windows of budgets in which the newest reservation counts.
+    pub(super) fn windows(&self) -> &[Arc<str>] {
+        &self.windows
     }
 
     /// Returns the name of the run's account.
@@ -356,6 +376,7 @@ impl RequestAccount {
                 .accounts
                 .tokens_above
                 .map(|above| AccountAbove { used: above.used.saturating_add(total), ..above }),
+            is_budgeted: !self.accounts.budgets.is_empty(),
             ..Facts::default()
         };
         if let Some(price) = price {
@@ -373,6 +394,9 @@ impl RequestAccount {
             } else if short.account == self.accounts.run {
                 facts.cost = facts.cost.max(short.spent);
                 facts.cost_held = held;
+            } else if let Some(because) = self.budget_cause(short) {
+                let Because { used, limit, needed, .. } = because;
+                facts.budget = Some(BudgetShortage { used, limit, needed });
             } else if let Some(limit) = self.accounts.limit_above(&short.account) {
                 facts.cost_above = Some(AccountAbove {
                     used: limit.saturating_sub(short.remaining_amount()),
@@ -385,6 +409,9 @@ impl RequestAccount {
 
     /// Returns the cause for not sending a request: an account has not enough money.
     pub(super) fn denial_cause(&self, policy: &Policy, short: &Shortfall) -> Because {
+        if let Some(because) = self.budget_cause(short) {
+            return because;
+        }
         let money = |limit: Option<NanoUsd>| limit.unwrap_or(short.limit);
         let (reason, limit) = if short.account == self.accounts.session {
             (Reason::SessionCost, money(policy.session_cost_limit_usd))
@@ -421,13 +448,17 @@ impl RequestAccount {
         let answer =
             self.answer_input() + NanoUsd::from_tokens(policy.reserve_tokens, price.output);
         let held = if exploring { answer } else { NanoUsd::ZERO };
-        let claims = self.account_claims(policy, held);
+        let reserve =
+            Amount { money: answer, tokens: self.newest.own.saturating_add(policy.reserve_tokens) };
+        let holds = exploring.then(|| RunReserve { run: self.state.id.clone(), amount: reserve });
+        let claims = self.account_claims(policy, held, (services.now(), holds));
         let floor = policy.reserve_tokens.max(request.api.min_output_tokens());
         let want = WorstCase {
             input: bound.input_cost(&price),
             output: bound.output,
             output_pico: price.output,
             floor: floor.saturating_add(self.thinking_budget),
+            input_tokens: (!self.accounts.budgets.is_empty()).then_some(bound.input),
             stream: request.stream && waits.is_some(),
         };
         let ledger = self.open_ledger(services);
@@ -444,6 +475,8 @@ impl RequestAccount {
         self.note_answer(services, answer);
         match reserved {
             Reservation::Granted { lease, output_limit } => {
+                let accounts = lease.grant().accounts.iter();
+                self.windows = accounts.filter(|name| is_window(name)).cloned().collect();
                 self.lease = Some(lease);
                 self.newest.output = output_limit.unwrap_or(output);
                 LeaseOutcome::Granted(output_limit)
@@ -479,7 +512,14 @@ impl RequestAccount {
         Some(price::uses_under(limit, price.highest_input(false), api))
     }
 
-    fn account_claims(&self, policy: &Policy, held: NanoUsd) -> Vec<Claim> {
+    /// Returns the claims of a request at this time, in milliseconds since 1970. `held` is what its
+    /// run and its session hold back, and the last part what its run holds back in budgets.
+    fn account_claims(
+        &self,
+        policy: &Policy,
+        held: NanoUsd,
+        (at, holds): (u64, Option<RunReserve>),
+    ) -> Vec<Claim> {
         let enforced = !policy.is_observing();
         let limit = |limit: Option<NanoUsd>| {
             limit.filter(|_| enforced).map(|limit| limit.saturating_sub(held))
@@ -492,6 +532,10 @@ impl RequestAccount {
         let parents = self.accounts.parents.iter();
         claims.extend(parents.map(|(account, limit, held)| {
             claim(account, enforced.then(|| limit.saturating_sub(*held)))
+        }));
+        claims.extend(self.accounts.budgets.iter().map(|budget| {
+            let claim = budget.claim_at(at, holds.clone());
+            if enforced { claim } else { claim.without_limits() }
         }));
         claims
     }

@@ -68,10 +68,15 @@ impl GovernedRequest {
         let request = self.request_end(run, done.as_deref(), now);
         let report = self.end_report(&request, done.as_deref(), now);
         let limited = self.exchange.run().policy().limits_money();
-        let accounts = match report.is_some() && limited {
+        let windows = self.account.windows().to_vec();
+        let mut accounts = match report.is_some() && (limited || !windows.is_empty()) {
             true => self.account.own_accounts(),
             false => Vec::new(),
         };
+        if request.end.is_some() {
+            // What the windows keep back for this run is free now.
+            accounts.extend(windows);
+        }
         let shown = done.as_mut().and_then(|done| done.shown.take());
         let shown = shown.map(|shown| history::with_stored_name(&self.opening.asked, shown).into());
         self.mark_tape_end(done.is_some());

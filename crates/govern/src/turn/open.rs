@@ -231,7 +231,12 @@ impl RequestSetup {
         if let LeaseOutcome::Short(short) = &leased {
             let (id, model, tool) = (&self.target.id, &self.model, account.unbounded_tool());
             tracing::warn!(%id, %model, %short, tool, "a limit of money has no room for a request");
-            opened.set_remark(tool.map(unbounded_remark));
+            let budget = account.exhausted_budget(short);
+            if let Some(refused) = self.refuse_over_budget(budget.as_ref(), &policy) {
+                return Err(Box::new(refused));
+            }
+            let budget = budget.map(|budget| budget.to_sentence());
+            opened.set_remark(budget.or_else(|| tool.map(unbounded_remark)));
         }
         if self.target.compacts() {
             compaction::check_money(&self.target, &leased)?;
@@ -469,7 +474,8 @@ impl RequestSetup {
         let parent = parent.filter(|(account, ..)| *account != own);
         let parents = parent.into_iter().chain(self.money_around()).collect();
         let tokens_above = above::parent_tokens(&self.place).filter(|_| !self.metered);
-        RequestAccounts { run: own, session, parents, tokens_above }
+        let budgets = self.target.settings.key_budgets(self.target.key.as_deref());
+        RequestAccounts { run: own, session, parents, budgets, tokens_above }
     }
 
     /// Returns the account of something that a client has named, apart from the accounts of the

@@ -107,8 +107,9 @@ fn is_limited(
     (header, key): (Option<&str>, Option<&ClientKey>),
     model: Option<&str>,
 ) -> Result<bool, NotSelectable> {
+    let budgeted = !settings.key_budgets(key).is_empty();
     let limits = |policy: &Policy| {
-        let money = policy.limits_money() && !settings.allow_unmetered;
+        let money = (policy.limits_money() || budgeted) && !settings.allow_unmetered;
         !policy.is_observing() && (money || policy.limits_work())
     };
     let limited = |name: &str| settings.find_policy(name).is_none_or(|policy| limits(&policy));

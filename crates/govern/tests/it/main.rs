@@ -1,6 +1,7 @@
 //! The integration tests of this crate: whole requests, without a socket, over a scripted transport.
 
 mod broken;
+mod budgets;
 mod cache;
 mod landing;
 mod lost;

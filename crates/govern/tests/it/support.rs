@@ -15,16 +15,17 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use softland_govern::budget::BudgetRule;
 use softland_govern::money::accounts::{
     Balance, Claim, ReservationAmounts, ReservationId, WaitLimits,
 };
 use softland_govern::records::Record;
 use softland_govern::shared::ReserveQuery;
 use softland_govern::{
-    ActiveRequest, Body, ClientRequest, Conversations, CutReason, GovernSettings, HeldLeases,
-    KnownModels, LocalState, Meter, NameGenerator, Protocol, RequestIds, RunningRequests, Services,
-    SharedState, Target, TokenCounts, Transport, TransportError, UpstreamRequest, UpstreamResponse,
-    Watcher,
+    ActiveRequest, Body, ClientKey, ClientRequest, Conversations, CutReason, GovernSettings,
+    HeldLeases, KnownModels, LocalState, Meter, NameGenerator, Protocol, RequestIds,
+    RunningRequests, Services, SharedState, Target, TokenCounts, Transport, TransportError,
+    UpstreamRequest, UpstreamResponse, Watcher,
 };
 use softland_session::core::policy::Policy;
 use softland_session::core::{LossCause, NanoUsd};
@@ -192,6 +193,7 @@ pub(crate) struct Host {
     pub(crate) script: Arc<Script>,
     pub(crate) notes: Arc<Notes>,
     settings: Arc<GovernSettings>,
+    key: Option<Arc<ClientKey>>,
     ids: RequestIds,
 }
 
@@ -223,7 +225,20 @@ impl Host {
             ..GovernSettings::default()
         };
         let (services, settings) = (Arc::new(services), Arc::new(settings));
-        Self { services, script, notes, settings, ids: RequestIds::new(1) }
+        Self { services, script, notes, settings, key: None, ids: RequestIds::new(1) }
+    }
+
+    /// The same host with a budget, and a key of this account that asks from now on.
+    pub(crate) fn with_budget(mut self, rule: BudgetRule, account: &str) -> Self {
+        Arc::make_mut(&mut self.settings).budgets.push(Arc::new(rule));
+        self.asks_with(account);
+        self
+    }
+
+    /// Lets a key of this account, and of the same name, ask from now on.
+    pub(crate) fn asks_with(&mut self, account: &str) {
+        let (name, account) = (account.into(), Some(account.into()));
+        self.key = Some(Arc::new(ClientKey { name, account, ..ClientKey::default() }));
     }
 
     /// Sends a message of a client with these headers.
@@ -238,7 +253,7 @@ impl Host {
             protocol: Protocol::Anthropic,
             path: http::uri::PathAndQuery::from_static("/v1/messages"),
             direct: false,
-            key: None,
+            key: self.key.clone(),
             settings: Arc::clone(&self.settings),
             id: self.ids.next(),
             began: Instant::now(),

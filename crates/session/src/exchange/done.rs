@@ -302,8 +302,10 @@ fn local_answer(
     let because = end_reason(reading, progress, ended);
     let (request, reader) = (reading.request.view(), reading.reader.as_ref());
     let mut text = local::write_answer(&request, &reading.run, because.as_ref(), &said, reader);
-    let needed = because.as_ref().and_then(|because| because.needed);
-    if let Some(remark) = reading.remark.as_ref().filter(|_| needed.is_some()) {
+    let is_for_money = because
+        .as_ref()
+        .is_some_and(|because| because.needed.is_some() || because.reason == Reason::Budget);
+    if let Some(remark) = reading.remark.as_ref().filter(|_| is_for_money) {
         text.push_str("\n\n");
         text.push_str(remark);
     }

@@ -150,13 +150,19 @@ pub(super) fn as_observed(class: TurnClass) -> TurnClass {
 }
 
 /// Returns what the client of a stream asks to know of usage, with true in `hidden_usage` if
-/// softland needs to know more: limits on money and tokens count what the provider reports.
-pub(super) fn stream_terms(request: &Request<'_>, run: &Run, at: u64) -> StreamTerms {
+/// softland needs to know more: limits on money and tokens, and budgets, count what the provider
+/// reports.
+pub(super) fn stream_terms(
+    request: &Request<'_>,
+    run: &Run,
+    facts: &Facts,
+    at: u64,
+) -> StreamTerms {
     let usage = request.stream_options.and_then(|options| options.include_usage);
     let usage = usage.is_some_and(|asked| asked.value);
     // An engine asks for the usage itself, wherever the provider takes that.
-    let counts =
-        run.role() == Role::Gateway && run.policy().counts_usage() && !run.policy().is_observing();
+    let counts = run.policy().counts_usage() || facts.is_budgeted;
+    let counts = run.role() == Role::Gateway && counts && !run.policy().is_observing();
     let hidden_usage = request.api == Api::Chat && request.stream && counts && !usage;
     StreamTerms { usage, hidden_usage, at, delays: false }
 }

@@ -71,7 +71,7 @@ impl RequestReading {
         let run =
             run.unwrap_or_else(|| Arc::new(Run::without_limits(PinnedRecord::new(policy), role)));
         hosted::write_use_limits(request, &run, uses, &mut lines);
-        if plan::stream_terms(request, &run, asked_at).hidden_usage {
+        if plan::stream_terms(request, &run, &facts, asked_at).hidden_usage {
             lines.request_stream_usage(request.text, request.span, request.stream_options);
         }
         let forced_answer = plan::answer_to_force(request, &run);
@@ -115,7 +115,7 @@ impl RequestReading {
     /// Creates the relay of the exchange.
     pub(super) fn new_relay(&self, request: &Request<'_>) -> Relay {
         let ids = if self.role == Role::Engine { plan::call_ids(request) } else { BTreeSet::new() };
-        let asks = plan::stream_terms(request, &self.run, self.asked_at);
+        let asks = plan::stream_terms(request, &self.run, &self.facts, self.asked_at);
         let asks = StreamTerms { delays: self.reader.is_some(), ..asks };
         let framing = new_framing(self.api(), asks);
         let mut relay = Relay::new(framing, self.role, request.stream, Arc::clone(&self.run), ids);

@@ -434,6 +434,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         shapes: BTreeMap::new(),
         forced_policy: None,
         header_policies: Vec::new(),
+        budgets: Vec::new(),
         allow_unmetered: false,
         ledger: None,
         ledger_read_only: false,

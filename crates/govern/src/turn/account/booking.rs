@@ -2,11 +2,17 @@
 //! settled once with what it cost.
 
 use softland_session::core::NanoUsd;
+use softland_session::core::lease::Amount;
 use softland_session::wire::Tokens;
 
 use super::RequestAccount;
 use crate::money;
 use crate::money::accounts::Lease;
+
+/// Returns the amount of a response with this cost.
+fn amount_of(money: NanoUsd, tokens: &Tokens) -> Amount {
+    Amount { money, tokens: tokens.input_total().saturating_add(tokens.output) }
+}
 
 impl RequestAccount {
     /// Notes that the upstream request is sent from now on.
@@ -23,13 +29,13 @@ impl RequestAccount {
             return false;
         }
         if let (Some(cost), Some(lease)) = (self.billed_cost(&tokens), &mut self.lease) {
-            lease.set_received_cost(cost);
+            lease.set_received_cost(amount_of(cost, &tokens));
         }
         let worst = Tokens { output: self.newest.output, ..tokens };
         if let (true, Some(cost), Some(lease)) =
             (self.newest.states_input, self.billed_cost(&worst), &mut self.lease)
         {
-            lease.lower_to(cost);
+            lease.lower_to(amount_of(cost, &worst));
         }
         true
     }
@@ -61,7 +67,7 @@ impl RequestAccount {
         let cost = self.newest.input + NanoUsd::from_tokens(output, price.output);
         self.cost += cost;
         if let Some(lease) = self.lease.take() {
-            lease.settle_cost(cost);
+            lease.settle_cost(amount_of(cost, &tokens));
         }
         (tokens, Some(cost))
     }
@@ -86,8 +92,9 @@ impl RequestAccount {
     pub(in crate::turn) fn book_reserved(&mut self) -> Option<NanoUsd> {
         let lease = self.lease.take()?;
         let cost = lease.reserved_amount();
+        let whole = lease.grant().amount;
         self.cost += cost;
-        lease.settle_cost(cost);
+        lease.settle_cost(whole);
         Some(cost)
     }
 
@@ -98,7 +105,7 @@ impl RequestAccount {
         self.used = self.used.saturating_add(tokens);
         self.cost += cost.unwrap_or(NanoUsd::ZERO);
         if let Some(lease) = self.lease.take() {
-            lease.settle_cost(cost.unwrap_or(NanoUsd::ZERO));
+            lease.settle_cost(amount_of(cost.unwrap_or(NanoUsd::ZERO), &tokens));
         }
         cost
     }
