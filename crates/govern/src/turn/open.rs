@@ -60,8 +60,7 @@ pub(crate) struct RequestSetup {
     pub(super) model: Arc<str>,
     /// The model's row in the built-in tables, and its capability.
     known_model: KnownModel,
-    /// The reason why this request's money is not reserved although it is sent: its policy has no
-    /// money limit, or says `on_store_loss = "open"`.
+    /// The reason why the request is sent although no money is reserved for it.
     pub(super) unheld: Option<String>,
     /// Its turn in a conversation that the provider stores, until the request ends.
     pub(crate) turn: Option<OwnedMutexGuard<()>>,
@@ -342,8 +341,7 @@ impl RequestSetup {
         account.reserve_worst_case(services, request, policy, explores, signals).await
     }
 
-    /// Passes on a request for something that cannot be followed: its response is no turn of a run,
-    /// and shows no cost.
+    /// Passes on a request for something whose response is no turn of a run, and shows no cost.
     pub(crate) async fn pass_apart(&self, member: &str) -> Response<Body> {
         let (asked, target) = (&self.asked, &self.target);
         let allowed = target.settings.allow_unmetered;
@@ -354,8 +352,7 @@ impl RequestSetup {
         mark_unmetered(pass::pass_whole(asked, target, asked.active.body.clone()).await)
     }
 
-    /// Returns true if the request is refused while the store does not respond: under a money
-    /// limit, unless the policy says otherwise.
+    /// Returns true if the request is refused while the store does not respond, for its limits.
     pub(super) fn requires_reservation(&self, policy: &Policy) -> bool {
         self.limits_money(policy) && policy.on_store_loss == OnStoreLoss::Closed
     }
