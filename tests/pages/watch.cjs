@@ -7,6 +7,7 @@ const { chromium } = require("playwright-core");
 const servers = require("./servers.cjs");
 const { Client } = require("./client.cjs");
 const { audit } = require("./audit.cjs");
+const { heavy } = require("./heavy.cjs");
 
 const [, , binary, browserPath, work, shots] = process.argv;
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -352,6 +353,7 @@ async function main() {
     await looks(browser, pages);
     await long(browser, pages, gateway);
     await audit(browser, pages, work, { ok, shot, accessible });
+    await heavy(browser, binary, work, { ok });
   } finally {
     await browser.close();
   }

@@ -6,7 +6,8 @@ var softlandReport = (function () {
   var NS = new DOMParser().parseFromString("<svg></svg>", "text/html").querySelector("svg").namespaceURI;
   var CLASSES = [["read", "read from the cache"], ["write", "written to the cache"],
     ["again", "written or sent again"], ["input", "other input"], ["output", "output"]];
-  var data = null, cards = null, pictures = [];
+  var SLICE = 50;
+  var data = null, cards = null, pictures = [], waiting = [], timer = 0;
   function find(id) { return document.getElementById(id); }
   function make(name, className, text) {
     var node = document.createElement(name);
@@ -20,6 +21,18 @@ var softlandReport = (function () {
     if (to) { to.appendChild(node); }
     return node;
   }
+  // Does the waiting steps, and leaves the page to its reader in between: what is waiting after a slice
+  // of 50 ms is done in a task of its own.
+  function work() {
+    var end = performance.now() + SLICE;
+    timer = 0;
+    while (waiting.length) {
+      waiting.shift()();
+      if (waiting.length && performance.now() > end) { timer = setTimeout(work); break; }
+    }
+    document.body.setAttribute("aria-busy", String(waiting.length > 0));
+  }
+  function count(number, what) { return digits(number) + " " + what + (number === 1 ? "" : "s"); }
   function digits(number) { return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, ","); }
   // Money comes in millionths of a dollar.
   function money(amount) {
@@ -183,13 +196,12 @@ var softlandReport = (function () {
     return Array.from(sums, function (one) { return [one[0] === null ? UNKNOWN : names[one[0]], one[1]]; });
   }
   function spent(run) { return total(classes(run.s)); }
-  function groups(runs) {
-    bars("by-project", named(data.projects, runs.map(function (run) { return [run.p, spent(run)]; })));
-    bars("by-model", named(data.models, all(runs, "y")));
-    bars("by-tool", named(data.tools, all(runs, "x")));
+  function projects(runs) { bars("by-project", named(data.projects, runs.map(function (run) { return [run.p, spent(run)]; }))); }
+  function models(runs) { bars("by-model", named(data.models, all(runs, "y"))); }
+  function tools(runs) { bars("by-tool", named(data.tools, all(runs, "x"))); }
+  function dearest(runs) {
     bars("by-run", runs.map(function (run) {
-      var own = find("run-" + run.at);
-      return [run.b, spent(run), own ? "#run-" + run.at : run.link];
+      return [run.b, spent(run), find("run-" + run.at) ? "#run-" + run.at : run.link];
     }));
     find("groups").hidden = !find("groups").querySelector("div.part:not([hidden])");
   }
@@ -213,11 +225,11 @@ var softlandReport = (function () {
     var lost = sum(runs, function (run) { return run.l ? total(run.l) : 0; });
     var wasted = sum(runs, function (run) { return run.w; });
     var values = {
-      spent: [money(cost) + (unpriced && known.length ? "+" : ""), unpriced ? digits(unpriced) + " turns without a known price" : ""],
+      spent: [money(cost) + (unpriced && known.length ? "+" : ""), unpriced ? count(unpriced, "turn") + " without a known price" : ""],
       lost: [money(lost), share(lost, cost) && share(lost, cost) + " of the money"],
       wasted: [money(wasted), !wasted ? "nothing in loops or silence" : share(wasted, cost) && share(wasted, cost) + " of the money, in loops and silence"],
       runs: [digits(runs.length), "of " + digits(data.runs.length)],
-      turns: [digits(sum(runs, function (run) { return run.t; })), digits(sum(runs, function (run) { return run.n; })) + " tool calls"],
+      turns: [digits(sum(runs, function (run) { return run.t; })), count(sum(runs, function (run) { return run.n; }), "tool call")],
       tokens: [digits(sum(runs, function (run) { return run.i; })), digits(sum(runs, function (run) { return run.o; })) + " out"],
     };
     document.querySelectorAll(".report .cards > div").forEach(function (card) {
@@ -254,16 +266,20 @@ var softlandReport = (function () {
         (project === "" || String(run.p) === project) && (model === "" || run.m.indexOf(Number(model)) >= 0);
     });
   }
-  function show() {
-    if (!data) { return; }
+  // Draws the chosen runs; what an older choice has still to draw is given up.
+  function plan() {
     var runs = chosen();
     pictures = [];
     find("nothing").hidden = runs.length > 0;
-    whole(runs);
-    days(runs);
-    groups(runs);
-    calls(runs);
-    choose(runs);
+    waiting = [choose, whole, days, projects, models, tools, dearest, calls].map(function (step) {
+      return function () { step(runs); };
+    });
+  }
+  function show() {
+    if (!data) { return; }
+    clearTimeout(timer);
+    plan();
+    work();
   }
   // The choice of runs: only what there are several of can be chosen.
   function offer() {
@@ -295,11 +311,12 @@ var softlandReport = (function () {
   });
   return function () {
     var own = find("data");
+    clearTimeout(timer);
     data = own && JSON.parse(own.textContent);
     if (!data) { return; }
     data.runs.forEach(function (run, at) { run.at = at; });
     cards = find("cards") && Array.from(find("cards").children, function (card) { return card.cloneNode(true); });
-    offer();
-    show();
+    waiting = [offer, plan];
+    work();
   };
 })();
