@@ -47,8 +47,8 @@ fn suggest_limits(runs: &[&RunReport]) -> SuggestedPolicy {
     let good: Vec<&RunReport> = runs.iter().copied().filter(|run| is_good_run(run)).collect();
     if good.len() < ENOUGH {
         let why = format!(
-            "{} good runs (a final answer, no signal) are too few to make limits from; {ENOUGH} \
-             are needed.",
+            "Good runs (a final answer, no signal): {}. That is too few to make limits from; \
+             {ENOUGH} are needed.",
             good.len()
         );
         return SuggestedPolicy { why: vec![why], ..SuggestedPolicy::default() };
@@ -104,14 +104,16 @@ fn suggest_cost(good: &[&RunReport], why: &mut Vec<String>) -> Option<NanoUsd> {
         good.iter().filter_map(|run| run.beside.cost_needed.map(|cost| cost.0)).collect();
     let unknown = good.len() - needed.len();
     if needed.len() < ENOUGH {
-        why.push(format!("No limit of money: the cost of {unknown} good runs is not known."));
+        why.push(format!(
+            "No limit of money: the cost of {unknown} of the good runs is not known."
+        ));
         return None;
     }
     let Measured { middle, high, most, left_out } = Measured::from_numbers(needed);
     let unknown = match unknown {
         0 => String::new(),
         runs => format!(
-            " The cost of {runs} good runs is not known: a gateway refuses their models under a \
+            " The cost of {runs} of the good runs is not known: a gateway refuses their models under a \
              limit of money, unless a `[[price]]` names them."
         ),
     };
