@@ -101,7 +101,8 @@ def target_of(test: str) -> tuple[list[str], str]:
     parts = path.split("/")
     package = ["-p", f"softland-{parts[1]}"]
     if parts[2] == "src":
-        return package + ["--lib"], name
+        # The command is the one crate without a library.
+        return package + (["--bin", "softland"] if parts[1] == "cli" else ["--lib"]), name
     binary, *modules = [part.removesuffix(".rs") for part in parts[3:]]
     return package + ["--test", binary], "::".join([*modules, name])
 

@@ -17,7 +17,7 @@ mod tests;
 mod texts;
 mod tools;
 
-pub use compaction::{asks_for_summary, is_volatile_system};
+pub use compaction::{asks_for_summary, asks_plainly_for_summary, is_volatile_system};
 pub use flat::{FLAT, FlatFormat, FlatResult};
 pub use hosted::{explain_unlimitable, hosted_name};
 pub use results::{

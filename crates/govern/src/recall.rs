@@ -301,8 +301,11 @@ impl RecallSearch<'_> {
     }
 
     async fn find_beside(&self) -> Result<Option<Recollection>, StoreError> {
-        if let Some(found) = self.find_clue(&self.query.passages).await? {
-            return Ok(Some(self.load(found.scope, FoundBy::Beside(true)).await?));
+        let calls: Vec<Digest> = self.query.calls.iter().map(|(clue, _)| *clue).collect();
+        for clues in [&calls, &self.query.passages] {
+            if let Some(found) = self.find_clue(clues).await? {
+                return Ok(Some(self.load(found.scope, FoundBy::Beside(true)).await?));
+            }
         }
         match self.find_namesakes().await?.pop() {
             Some(face) => Ok(Some(self.load(face.scope, FoundBy::Beside(false)).await?)),
@@ -326,13 +329,14 @@ impl RecallSearch<'_> {
     }
 
     async fn store_fork(&self, scope: &Arc<str>, kept: &StoredScope) -> Result<(), StoreError> {
+        let names = self.query.is_named.then_some(self.query.name).into_iter();
         let face = kept.face.clone().map(|face| Namesake { scope: Arc::clone(scope), ..face });
         let changes = StoreChanges {
             pins: kept.pins.clone(),
             tails: kept.tails.clone().into_iter().collect(),
             results: kept.results.clone().into_iter().collect(),
             asked: kept.asked.clone(),
-            named: face.map(|face| (vec![self.query.name], face)),
+            named: face.map(|face| (names.collect(), face)),
             cache: Some(kept.cache),
             ..StoreChanges::default()
         };

@@ -100,7 +100,7 @@ pub struct StoredScope {
     pub newest: Option<Digest>,
     /// The messages of its users, the newest last.
     pub asked: Vec<Digest>,
-    /// The properties that distinguish it from others of the same name.
+    /// Its program, and what else distinguishes it from others of the same name.
     pub face: Option<Namesake>,
     /// The provider's cache, as its newest request has shown it.
     #[serde(default)]
@@ -233,7 +233,7 @@ pub struct StoreChanges {
     pub child_tokens: Option<(Digest, u64)>,
     /// The new messages of users.
     pub asked: Vec<Digest>,
-    /// The names of the conversation, and its properties under them.
+    /// The names of the conversation, if it has any, and its properties.
     pub named: Option<(Vec<Digest>, Namesake)>,
     /// The clues of the conversation as it is now: the turn that was answered.
     pub clues: Vec<Digest>,

@@ -123,11 +123,12 @@ fn read_words(text: &str) -> Vec<Word> {
         let next = chars.next_char();
         if let Some(letter) = next.filter(|next| next.is_alphanumeric()) {
             is_number &= letter.is_ascii_digit();
-            word.sum = (word.sum.rotate_left(5) ^ u64::from(letter)).wrapping_mul(BASE);
+            let letter = u64::from(letter.to_ascii_lowercase());
+            word.sum = (word.sum.rotate_left(5) ^ letter).wrapping_mul(BASE);
             word.letters += 1;
             continue;
         }
-        let counts = |end: char| matches!(end, '.' | ')' | ':' | '|' | '→' | '\t');
+        let counts = |end: char| matches!(end, '.' | ')' | ']' | ':' | '|' | '→' | '\t');
         if word.letters > 0 && !(is_number && word.letters <= NUMBER && next.is_some_and(counts)) {
             words.push(Word { sum: mix(word.sum), ..word });
         }
@@ -218,6 +219,11 @@ mod tests {
             ("in a list", TEXT.lines().map(|line| format!("  * {line}\n")).collect()),
             ("numbered", numbered("\t")),
             ("numbered with arrows", numbered("→")),
+            (
+                "in brackets",
+                words.chunks(5).map(|line| format!("[3] {} ", line.join(" "))).collect(),
+            ),
+            ("in capitals", TEXT.to_uppercase()),
             ("in XML", xml),
             ("in JSON", json.clone()),
             ("in JSON in JSON", serde_json::to_string(&json).unwrap_or_default()),

@@ -19,13 +19,24 @@ const RESULT: usize = 4 << 10;
 /// Lines and paragraphs of a text that are looked at as short summaries.
 const UNITS: usize = 512;
 
-/// True if a request asks for the summary of a conversation, as known clients do.
+/// The sign by which a request asks for a summary of its conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The words of a known client.
+    Known,
+    /// Plain words, which a person may write, too.
+    Plainly,
+}
+
+/// Returns how a request asks for the summary of its conversation, if its newest message does.
 #[must_use]
-pub fn asks_for_summary(request: &Request<'_>) -> bool {
+pub fn asks_for_summary(request: &Request<'_>) -> Option<Asked> {
     let list = &request.messages.list;
     let newest = list.iter().rev().find(|message| message.role != Role::System);
     let newest = newest.filter(|message| message.role == Role::User);
-    newest.is_some_and(|message| message_texts(message).any(|text| tables::asks_for_summary(&text)))
+    let asks = |asks: fn(&str) -> bool| newest.is_some_and(|m| message_texts(m).any(|t| asks(&t)));
+    let plainly = || asks(tables::asks_plainly_for_summary).then_some(Asked::Plainly);
+    asks(tables::asks_for_summary).then_some(Asked::Known).or_else(plainly)
 }
 
 /// Returns the passages by which a summary is found again: those that `request`, which asked for
@@ -57,10 +68,18 @@ pub fn first_passages(text: &str, most: usize) -> Vec<Digest> {
     passages
 }
 
-/// Returns the passages at places where a summary may stand in a history: in the system prompt,
-/// before the first model turn, in that turn, or in the first results.
+/// The passages at places where a summary may stand in a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpeningPassages {
+    /// Before the first model turn, in that turn, or in the first results.
+    pub told: Vec<Digest>,
+    /// In the system prompt.
+    pub prompted: Vec<Digest>,
+}
+
+/// Returns the passages at places where a summary may stand in a history.
 #[must_use]
-pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
+pub fn opening_passages(request: &Request<'_>) -> OpeningPassages {
     let list = &request.messages.list;
     let first = list.iter().position(|message| message.role == Role::Assistant);
     let (before, behind) = list.split_at(first.map_or(list.len(), |first| first + 1));
@@ -73,9 +92,10 @@ pub fn opening_passages(request: &Request<'_>) -> Vec<Digest> {
     // A client may write its summary as what a tool of its own brought.
     let results = answers.flat_map(result_texts);
     let told = spoken.flat_map(message_texts).chain(results);
-    let system = system_texts(request);
-    let prompts = system.iter().flat_map(|text| find_passages(text));
-    told.flat_map(|text| told_passages(&text)).chain(prompts).collect()
+    OpeningPassages {
+        told: told.flat_map(|text| told_passages(&text)).collect(),
+        prompted: system_texts(request).iter().flat_map(|text| told_passages(text)).collect(),
+    }
 }
 
 /// Returns the passages of a text, and its parts that may be short summaries.

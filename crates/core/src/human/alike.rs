@@ -131,6 +131,10 @@ const BEHIND_COUNTS: &[&str] = &[
 /// Digits of a number that is a time stamp or an amount.
 const LONG: usize = 6;
 
+/// Hexadecimal digits of an id, which is left out as a number is, and the most bytes of one.
+const ID: usize = 8;
+const LONGEST_ID: usize = 64;
+
 /// The numbers that a digest leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
@@ -271,6 +275,11 @@ fn split_pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
+        if let Some(id) = find_id(rest) {
+            pieces.push(Piece::Number(id));
+            rest = rest.get(id.len()..).unwrap_or_default();
+            continue;
+        }
         let same: fn(char) -> bool = match first {
             c if c.is_numeric() => char::is_numeric,
             c if c.is_alphabetic() => char::is_alphabetic,
@@ -290,6 +299,18 @@ fn split_pieces(text: &str) -> Vec<Piece<'_>> {
         rest = behind;
     }
     pieces
+}
+
+/// Returns the id that a text begins with: hexadecimal digits, letters among them, and dashes.
+fn find_id(text: &str) -> Option<&str> {
+    let is_of_id = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    let longest = text.len().min(LONGEST_ID);
+    let end = text.bytes().take(longest).position(|byte| !is_of_id(byte)).unwrap_or(longest);
+    let (id, behind) = text.split_at_checked(end)?;
+    let digits = id.bytes().filter(u8::is_ascii_digit).count();
+    let letters = id.bytes().filter(u8::is_ascii_alphabetic).count();
+    let whole = !behind.starts_with(char::is_alphanumeric);
+    (whole && digits > 0 && letters > 0 && digits + letters >= ID).then_some(id)
 }
 
 fn is_time_word(word: &str) -> bool {
@@ -314,6 +335,10 @@ mod tests {
             ("  Go on.\n", "Go on."),
             ("Go  on\n\nnow", "Go on now"),
             ("1,024 of 2,048 tokens used", "64 of 2048 tokens used"),
+            (
+                "Rejected (trace 3f2a9c01d4). Go on",
+                "Rejected (trace 9b81e07f-41d4-a716-446655440000). Go on",
+            ),
         ] {
             for left_out in [Numbers::All, Numbers::Counts] {
                 let alike = digest_text(one, left_out) == digest_text(other, left_out);
@@ -330,6 +355,7 @@ mod tests {
             ("Go on", "Go on please"),
             ("May I?", "June I?"),
             ("2 + 3", "2 * 3"),
+            ("Read deadbeef.txt", "Read cafebabe.txt"),
         ] {
             for left_out in [Numbers::All, Numbers::Counts] {
                 let alike = digest_text(one, left_out) == digest_text(other, left_out);

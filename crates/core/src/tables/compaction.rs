@@ -30,7 +30,8 @@ pub(super) static SUMMARY_REQUESTS: &[TableWord] = &[
 
 /// Words for summing up, and for what is summed up, in lower case. A short request that has one of
 /// each asks for a summary, whatever client wrote it. They are plain English and of no one client.
-pub(super) static SUMMING_UP: &[&str] = &["summari", "summary", "condense", "compact", "recap"];
+pub(super) static SUMMING_UP: &[&str] =
+    &["summari", "summary", "condense", "compact", "recap", "handover", "handoff"];
 pub(super) static SUMMED_UP: &[&str] = &[
     "conversation so far",
     "our conversation",
@@ -39,8 +40,9 @@ pub(super) static SUMMED_UP: &[&str] = &[
     "conversation history",
     "chat history",
     "messages above",
-    "session so far",
-    "progress so far",
+    "so far",
+    "for the next session",
+    "to continue the work",
 ];
 
 /// Openings of parts of a system prompt that differ from conversation to conversation.
@@ -51,14 +53,19 @@ pub(super) static VOLATILE_SYSTEM: &[TableWord] =
 /// between them.
 const EDGE: usize = 8 << 10;
 
-/// Returns true if a text asks for the summary of a conversation.
+/// Returns true if a text asks for the summary of a conversation in the words of a known client.
 #[must_use]
 pub fn asks_for_summary(text: &str) -> bool {
     let head = text.get(..text.floor_char_boundary(EDGE)).unwrap_or_default();
     let tail = text.get(text.ceil_char_boundary(text.len().saturating_sub(EDGE))..);
     let tail = tail.filter(|_| text.len() > EDGE).unwrap_or_default();
     SUMMARY_REQUESTS.iter().any(|row| head.contains(row.word) || tail.contains(row.word))
-        || text.len() <= SHORT_REQUEST && sums_up(&text.to_lowercase())
+}
+
+/// Returns true if a short text asks for a summary in plain words, whatever client wrote it.
+#[must_use]
+pub fn asks_plainly_for_summary(text: &str) -> bool {
+    text.len() <= SHORT_REQUEST && sums_up(&text.to_lowercase())
 }
 
 /// The longest request for a summary that is known by single words, in bytes.

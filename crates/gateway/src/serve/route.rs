@@ -233,19 +233,13 @@ fn find_lookalike(path: &str) -> Option<&'static str> {
         let known: Vec<&str> = known.split('/').filter(|segment| !segment.is_empty()).collect();
         segments.ends_with(&known)
     };
-    let of_model = is_of_model(&segments);
-    let (known, _) = GOVERNED.into_iter().find(|(known, route)| {
-        let bare = known.trim_start_matches("/v1");
-        // No other API has a path that ends in `chat/completions`.
-        ends_in(known) || (of_model || *route == Endpoint::ChatCompletions) && ends_in(bare)
-    })?;
-    Some(known)
-}
-
-/// Returns true if a path names its model before what it asks for, as in older and in Azure's forms
-/// of OpenAI's API: `/v1/engines/MODEL/…`, `/openai/deployments/MODEL/…`.
-fn is_of_model(segments: &[&str]) -> bool {
-    segments.iter().any(|segment| matches!(*segment, "engines" | "deployments"))
+    if ends_in("chat/completion") {
+        return Some("/v1/chat/completions");
+    }
+    // OpenAI's threads have messages, which no model answers.
+    let known = GOVERNED.into_iter().map(|(known, _)| known);
+    let mut known = known.filter(|known| ends_in(known.trim_start_matches("/v1")));
+    known.next().filter(|_| !segments.contains(&"threads"))
 }
 
 /// Returns the protocol of a request that is not governed. Both vendors have paths such as

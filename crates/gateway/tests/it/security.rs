@@ -507,6 +507,10 @@ async fn near_misses_of_governed_paths_do_not_pass() {
             format!("/to/other{known}%2f"),
             known.replace("/v1", "/v1/engines/gpt-4.1"),
             known.replace("/v1", "/v1/openai/deployments/gpt-4.1"),
+            known.replace("/v1", "/v1/projects/p"),
+            known.replace("/v1", "/to/other/v1/api"),
+            format!("{known}{}", known.trim_start_matches("/v1")),
+            "/v1/chat/completion".to_owned(),
         ] {
             let before = provider.count();
             let got = gateway.ask(gateway.request(&format!("POST {path}"), &[], body(known))).await;

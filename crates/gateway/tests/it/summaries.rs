@@ -272,3 +272,78 @@ async fn a_question_that_a_summary_quotes_is_asked_anew() {
         assert_eq!(counted, format!("0/{LIMIT}"), "{api:?}");
     }
 }
+
+/// Returns the results that a history shows.
+fn results_of(client: &mut Client) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let results = client.messages().iter().filter_map(|message| match message["role"].as_str() {
+        Some("user") => text(&message["content"][0]["content"]),
+        Some("tool") => text(&message["content"]),
+        _ => text(&message["output"]),
+    });
+    results.collect()
+}
+
+/// Asks without tools, in one message.
+async fn ask_apart(client: &Client, gateway: &Running, text: &str) -> String {
+    let mut asking = client.clone().asking(text);
+    asking.body["tools"] = json!([]);
+    text_of(&asking.turn(gateway).await.1)
+}
+
+/// A planner without tools is told what an agent has found, and other agents begin with its plan.
+#[tokio::test]
+async fn who_begins_with_a_plan_has_a_count_of_its_own() {
+    for api in APIS {
+        let provider = calling(Ids::Same).await;
+        let gateway = gateway(&provider).await;
+        let mut agent = Client::on(api, false);
+        for _ in 0..4 {
+            agent.turn(&gateway).await;
+        }
+        let found = results_of(&mut agent).join("\n\n");
+        let plan = ask_apart(&agent, &gateway, &format!("{found}\n\nA plan: a summary.")).await;
+        for n in 0..3 {
+            let tool = json!([match api {
+                Api::Anthropic => json!({"name": "draw", "input_schema": {"type": "object"}}),
+                Api::Chat => json!({"type": "function", "function": {"name": "draw"}}),
+                Api::Responses => json!({"type": "function", "name": "draw", "parameters": {}}),
+            }]);
+            let worker = Client::on(api, false).set("tools", tool);
+            let mut worker = worker.asking(&format!("{plan}\n\nDo what is number {n}."));
+            let (message, _) = worker.turn(&gateway).await;
+            let counted = message.header("x-softland-tool-calls").unwrap();
+            assert_eq!(counted, format!("0/{LIMIT}"), "{api:?}, {n}");
+        }
+    }
+}
+
+/// The parts of a history are summed up without tools, and then their summaries.
+#[tokio::test]
+async fn a_summary_of_summaries_is_found() {
+    for api in APIS {
+        let provider = calling(Ids::Same).await;
+        let gateway = gateway(&provider).await;
+        let mut client = Client::on(api, false);
+        let mut ran = 0;
+        for request in 1..=2 * LIMIT {
+            let (_, response) = client.turn(&gateway).await;
+            if response.calls().is_empty() {
+                break;
+            }
+            ran += 1;
+            if request % 4 == 0 {
+                let results = results_of(&mut client);
+                let mut parts = Vec::new();
+                for half in results.chunks(2) {
+                    let text = format!("{}\n\nBriefly: a summary.", half.join("\n\n"));
+                    parts.push(ask_apart(&client, &gateway, &text).await);
+                }
+                let text = format!("Make one summary of these:\n\n{}", parts.join("\n\n"));
+                let whole = ask_apart(&client, &gateway, &text).await;
+                *client.messages() = vec![user(&whole)];
+            }
+        }
+        assert_eq!(ran, LIMIT, "{api:?}");
+    }
+}

@@ -31,6 +31,8 @@ struct Case {
     arguments: usize,
     results: usize,
     header: Option<&'static str>,
+    /// The question says how many messages are left out, so that each request opens anew.
+    noted: bool,
 }
 
 /// The ids of calls.
@@ -55,7 +57,8 @@ impl Case {
                 for ids in [Ids::Own, Ids::Same, Ids::Mapped, Ids::Drawn] {
                     for (arguments, results) in [(0, 0), (0, 1), (3, 0), (3, 1), (1, 0), (1, 1)] {
                         for header in headers {
-                            all.push(Self { api, window, ids, arguments, results, header });
+                            let noted = false;
+                            all.push(Self { api, window, ids, arguments, results, header, noted });
                         }
                     }
                 }
@@ -119,6 +122,9 @@ impl Case {
             let messages = client.messages();
             let old = messages.len().saturating_sub(1 + 2 * self.window);
             messages.drain(1..=old);
+            if self.noted && old > 0 {
+                messages[0]["content"] = format!("Read on. [{n} messages are left out]").into();
+            }
             self.rewrite_ids(messages, n);
         }
         provider.turns()
@@ -163,6 +169,27 @@ async fn c60_a_window_of_the_newest_rounds_keeps_the_count() {
         let sent = case.run(("tool_calls_limit", Key::Int(LIMIT as i128))).await;
         // The landing asks once more, or softland answers itself.
         assert!((LIMIT..=LIMIT + 3).contains(&sent), "{case:?}: {sent} requests");
+    }
+}
+
+/// The newest calls tell whose they are, also where their ids come again, the newest result was
+/// never seen before and the history opens in new words each time.
+#[tokio::test]
+async fn c48_a_window_of_two_rounds_keeps_the_count_whatever_stands_before_it() {
+    for api in APIS {
+        for window in [2, 3] {
+            let case = Case {
+                api,
+                window,
+                ids: Ids::Same,
+                arguments: 0,
+                results: 0,
+                header: None,
+                noted: true,
+            };
+            let sent = case.run(("tool_calls_limit", Key::Int(LIMIT as i128))).await;
+            assert!((LIMIT..=LIMIT + 3).contains(&sent), "{case:?}: {sent} requests");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role, Rung};
 use softland_session::retold::CallPlaces;
+use softland_session::summary::Asked;
 use softland_session::wire::request::Request;
 use softland_session::{Chain, Context, Exchange, OpenedRequest, Outline, Output, summary};
 use tokio::sync::OwnedMutexGuard;
@@ -49,8 +50,8 @@ pub(crate) struct RequestSetup {
     pub(super) place: Conversation,
     /// True if it has no tools, or compacts its history, so that it is only metered.
     pub(super) metered: bool,
-    /// True if it asks for a summary of its conversation, in words that are known for that.
-    pub(super) asks_for_summary: bool,
+    /// How it asks for a summary of its conversation, if it does.
+    pub(super) asks_for_summary: Option<Asked>,
     /// True if its answer may be a summary, by its words or since it has no tools.
     pub(super) for_summary: bool,
     /// The places at which later histories may tell of this turn's calls in texts.
@@ -127,7 +128,7 @@ impl RequestSetup {
         let (asked, body, chain) = (Arc::clone(asked), asked.active.body.clone(), None);
         let (known_model, unheld) = (asked.services.models.find_model(&model), None);
         let asks_for_summary = summary::asks_for_summary(request);
-        let for_summary = asks_for_summary || place.is_summary_candidate(&outline);
+        let for_summary = asks_for_summary.is_some() || place.is_summary_candidate(&outline);
         let results = summary::result_passages(request, PASSAGES);
         let call_places = match metered {
             true => CallPlaces::default(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use softland_session::core::{Admission, Digest, NanoUsd, Outcome, RunEnding, RunUsage};
+use softland_session::summary::Asked;
 use softland_session::wire::Api;
 use softland_session::wire::request::Request;
 use softland_session::{Done, ModelTurn, Outline, PendingCall, summary};
@@ -25,16 +26,16 @@ impl GovernedRequest {
     /// Returns the clues of a summary of a conversation that continues. The summary does not end
     /// the run, and the conversation is found again by it.
     pub(super) fn summary_clues(&self, done: Option<&mut Done>) -> Vec<Digest> {
-        let RequestSetup { place, asks_for_summary, for_summary, .. } = &*self.opening;
+        let RequestSetup { asks_for_summary, for_summary, .. } = &*self.opening;
         let Some(done) = done.filter(|_| *for_summary) else { return Vec::new() };
         let answered = |ended: &RunEnding| ended.outcome == Outcome::Answered;
         let goes_on = self.exchange.newest_position().is_some_and(|here| !here.starts);
-        if *asks_for_summary && goes_on && done.ended.as_ref().is_some_and(answered) {
+        if asks_for_summary.is_some() && goes_on && done.ended.as_ref().is_some_and(answered) {
             done.ended = None;
         }
         // A client also goes on with softland's own answer, where a limit landed the request.
         let answer = done.answer.as_deref().unwrap_or_default();
-        place.clues.summary_clues(&self.opening.summary_passages(answer))
+        self.opening.summary_clues(answer)
     }
 
     /// Does the same for a request without tools, which does not belong to the conversation itself.
@@ -50,9 +51,12 @@ impl GovernedRequest {
             // Its texts are messages of the client's that stay in the history.
             (run, state, done.sealed.iter().map(|one| place.clues.sealed_clue(*one)).collect())
         } else {
-            let (run, state) = place.summarized_run(self.opening.asks_for_summary)?;
-            let passages = self.opening.summary_passages(done.answer.as_deref()?);
-            (run, state, place.clues.summary_clues(&passages))
+            let asks = self.opening.asks_for_summary.is_some();
+            let (run, state) = place.summarized_run(asks)?;
+            let answer = done.answer.as_deref()?;
+            // The parts of a history may be summed up first, and then their summaries.
+            let said = place.clues.passage_clues(&summary::first_passages(answer, SAID));
+            (run, state, [self.opening.summary_clues(answer), said].concat())
         };
         let changes =
             StoreChanges { past_clues: Some((run, state, clues)), ..StoreChanges::default() };
@@ -104,7 +108,7 @@ impl GovernedRequest {
             run: Some((self.run, state)),
             child_tokens: None,
             asked: outline.asks.clone(),
-            named: self.conversation_names(now, true),
+            named: Some(self.conversation_names(now, true)),
             clues,
             past_clues: Some((self.run, Arc::clone(before), past_clues)),
             untaken: None,
@@ -129,8 +133,11 @@ impl GovernedRequest {
         let told: Vec<_> = shown_calls(done).map(as_told).collect();
         let told =
             call_places.digests_of(&told).into_iter().map(|call| place.clues.told_clue(call));
+        let last = outline.calls.last().filter(|_| place.answered_calls(outline) > 0);
+        let step = last.and_then(|last| place.clues.step_clue(last, &turn));
         let now = [place.clues.turn_clue(&turn)]
             .into_iter()
+            .chain(step)
             .chain(begun)
             .chain(sealed)
             .chain(told)
@@ -146,10 +153,9 @@ impl GovernedRequest {
     }
 
     /// Returns the conversation's names, and what distinguishes it from others of the same name.
-    fn conversation_names(&self, now: u64, answered: bool) -> Option<(Vec<Digest>, Namesake)> {
+    fn conversation_names(&self, now: u64, answered: bool) -> (Vec<Digest>, Namesake) {
         let RequestSetup { place, outline, identity, .. } = &*self.opening;
-        let names = place.name_clues(identity);
-        (!names.is_empty()).then(|| (names, place.as_namesake(outline, now, answered)))
+        (place.name_clues(identity), place.as_namesake(outline, now, answered))
     }
 
     /// Returns the changes of a request that brought no turn: its time and its cost.
@@ -165,7 +171,7 @@ impl GovernedRequest {
         // The part of the answer that the client received may still stand in its history.
         let turn = self.opening.outline.next_turn(&[], &[]);
         let clues = vec![self.opening.place.clues.turn_clue(&turn)];
-        let (run, named) = (Some((self.run, state)), self.conversation_names(now, false));
+        let (run, named) = (Some((self.run, state)), Some(self.conversation_names(now, false)));
         // Without a name and a turn, the conversation is found again by its first question.
         let outline = &self.opening.outline;
         let nameless = self.opening.identity.session.is_none() && outline.answered.is_empty();
@@ -231,9 +237,17 @@ fn is_landed(done: &Done) -> bool {
 }
 
 impl RequestSetup {
-    /// Returns the passages by which a summary that answers this request is found again.
-    fn summary_passages(&self, answer: &str) -> Vec<Digest> {
-        let request = Request::from_body(self.asked.active.api, &self.body);
-        request.map_or_else(|_| Vec::new(), |request| summary::summary_passages(answer, &request))
+    /// Returns the clues of a summary that answers this request.
+    fn summary_clues(&self, answer: &str) -> Vec<Digest> {
+        let Ok(request) = Request::from_body(self.asked.active.api, &self.body) else {
+            return Vec::new();
+        };
+        let passages = summary::summary_passages(answer, &request);
+        let (clues, face) = (self.place.clues, self.place.kept.face.as_ref());
+        match (self.asks_for_summary, face) {
+            (Some(Asked::Known), _) => clues.summary_clues(&passages),
+            (_, Some(face)) => clues.plain_clues(&passages, face),
+            (_, None) => Vec::new(),
+        }
     }
 }

@@ -4,11 +4,13 @@
 use std::cmp::Reverse;
 
 use softland_session::core::Digest;
+use softland_session::summary::OpeningPassages;
 use softland_session::wire::request::Request;
 use softland_session::{ModelTurn, Outline, ShownCall};
 
 use crate::identify::Identity;
 use crate::key::ClientKey;
+use crate::store::Namesake;
 
 /// Makes clues for requests with the same names.
 #[derive(Clone, Copy, Debug)]
@@ -103,9 +105,47 @@ impl Clues {
             .collect()
     }
 
+    /// Returns the clues by which a summary is looked for that may stand in this opening: two for
+    /// each of its passages.
+    pub(super) fn opening_clues(self, opening: &OpeningPassages, outline: &Outline) -> Vec<Digest> {
+        let prompted = outline.tools;
+        let told = prompted.followed_by(outline.system);
+        let told = opening.told.iter().map(|passage| (told, *passage));
+        let all = told.chain(opening.prompted.iter().map(|passage| (prompted, *passage)));
+        let clues = all.map(|(program, passage)| {
+            [self.known_clue(passage), self.plain_clue(program, passage)]
+        });
+        clues.flatten().collect()
+    }
+
+    /// Returns the clues of passages of a summary that was not asked for in known words: only the
+    /// same program finds it, with the same prompt or with the summary in its prompt. Another one
+    /// may be told of a conversation's results, too.
+    pub(in crate::turn) fn plain_clues(self, passages: &[Digest], face: &Namesake) -> Vec<Digest> {
+        let programs = [face.tools, face.tools.followed_by(face.system)];
+        let clues = passages
+            .iter()
+            .flat_map(|passage| programs.map(|program| self.plain_clue(program, *passage)));
+        clues.collect()
+    }
+
+    fn plain_clue(self, program: Digest, passage: Digest) -> Digest {
+        self.make_clue("plain").followed_by(program).followed_by(passage)
+    }
+
+    fn known_clue(self, passage: Digest) -> Digest {
+        self.make_clue("summary").followed_by(passage)
+    }
+
+    /// Returns the clue of a delivered turn behind the last call before it and its result.
+    pub(in crate::turn) fn step_clue(self, last: &ShownCall, turn: &ModelTurn) -> Option<Digest> {
+        let step = self.make_clue("step").followed_by(last.call).followed_by(last.result?);
+        Some(step.followed_by(turn.content?))
+    }
+
     /// Returns the clues of passages of the conversation's summaries.
     pub(in crate::turn) fn summary_clues(self, passages: &[Digest]) -> Vec<Digest> {
-        passages.iter().map(|passage| self.make_clue("summary").followed_by(*passage)).collect()
+        passages.iter().map(|passage| self.known_clue(*passage)).collect()
     }
 
     /// Returns the clues of passages of its results and answers.
@@ -128,7 +168,11 @@ impl Clues {
             let [one, next] = pair else { return None };
             Some((next.turn, 3, self.pair_clue(one, next)?))
         });
-        let mut all: Vec<_> = ids.chain(turns).chain(pairs).collect();
+        let steps = outline.calls.chunk_by(|one, next| one.turn == next.turn).filter_map(|calls| {
+            let (last, turn) = (calls.last()?, calls.last()?.turn + 1);
+            Some((turn, 3, self.step_clue(last, outline.answered.get(turn)?)?))
+        });
+        let mut all: Vec<_> = ids.chain(turns).chain(steps).chain(pairs).collect();
         all.sort_by_key(|(turn, kind, _)| (Reverse(*turn), *kind));
         all.into_iter().map(|(turn, _, digest)| Clue { digest, turn }).collect()
     }

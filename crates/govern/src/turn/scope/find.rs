@@ -59,18 +59,19 @@ impl ConversationSearch<'_> {
             openings: before.chain([outline.here]).collect(),
             ..RecallQuery::default()
         };
+        let calls = clues.call_clues(outline, request);
+        let calls = calls.into_iter().map(|clue| (clue.digest, clue.turn)).collect();
+        let query = RecallQuery { calls, ..query };
         if metered {
             let passages = clues.passage_clues(&summary::user_passages(request));
             return RecallQuery { passages, ..query };
         }
-        let calls = clues.call_clues(outline, request);
         let told = retold::told_calls(request, outline);
         RecallQuery {
-            calls: calls.into_iter().map(|clue| (clue.digest, clue.turn)).collect(),
             unshown: outline.unshown.iter().rev().map(|id| clues.id_clue(*id)).collect(),
             sealed: outline.sealed.iter().rev().map(|one| clues.sealed_clue(*one)).collect(),
             told: told.into_iter().map(|call| clues.told_clue(call)).collect(),
-            summaries: clues.summary_clues(&summary::opening_passages(request)),
+            summaries: clues.opening_clues(&summary::opening_passages(request), outline),
             shared: clues.shared_clues(request),
             asked: Outline::user_asks(request).collect(),
             ..query
@@ -120,8 +121,9 @@ impl ConversationSearch<'_> {
             FoundBy::Compacted => match_summary(scope, kept, &outline.asks, now),
             FoundBy::Summary(index) => {
                 let passages = summary::opening_passages(self.request);
-                let asks =
-                    passages.get(index).map(|found| summary::asks_beside(self.request, *found));
+                // Each passage has two clues.
+                let found = passages.told.iter().chain(&passages.prompted).nth(index / 2);
+                let asks = found.map(|found| summary::asks_beside(self.request, *found));
                 match_summary(scope, kept, &asks.unwrap_or_default(), now)
             }
             FoundBy::Name(is_whole) => {
