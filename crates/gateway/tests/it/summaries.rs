@@ -339,7 +339,7 @@ async fn a_summary_of_summaries_is_found() {
                     let text = format!("{}\n\nBriefly: a summary.", half.join("\n\n"));
                     parts.push(ask_apart(&client, &gateway, &text).await);
                 }
-                let text = format!("Make one summary of these:\n\n{}", parts.join("\n\n"));
+                let text = format!("Make one of these:\n\n{}", parts.join("\n\n"));
                 let whole = ask_apart(&client, &gateway, &text).await;
                 *client.messages() = vec![user(&whole)];
             }
