@@ -63,7 +63,7 @@ pub fn summary_passages(summary: &str, request: &Request<'_>) -> Vec<Digest> {
 /// Returns the first passages of a text, at most so many.
 #[must_use]
 pub fn first_passages(text: &str, most: usize) -> Vec<Digest> {
-    let mut passages = find_passages(text);
+    let mut passages = find_passages(bare_text(text));
     passages.truncate(most);
     passages
 }

@@ -337,7 +337,8 @@ async fn a_summary_of_summaries_is_found() {
                 let mut parts = Vec::new();
                 for half in results.chunks(2) {
                     let text = format!("{}\n\nBriefly: a summary.", half.join("\n\n"));
-                    parts.push(ask_apart(&client, &gateway, &text).await);
+                    let part = ask_apart(&client, &gateway, &text).await;
+                    parts.push(part.replace("<summary>", "").replace("</summary>", ""));
                 }
                 let text = format!("Make one of these:\n\n{}", parts.join("\n\n"));
                 let whole = ask_apart(&client, &gateway, &text).await;
