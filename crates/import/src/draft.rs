@@ -62,6 +62,15 @@ impl TurnDraft {
         self.calls.push(OwnedCall { id, name, input, server });
     }
 
+    /// Returns true if nothing of an answer came: neither usage nor content.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.tokens.is_none()
+            && self.cost.is_none()
+            && self.chars == 0
+            && self.calls.is_empty()
+            && !(self.hidden || self.gives || self.cut_call)
+    }
+
     /// Hands the turn to the sink.
     pub(crate) fn emit_turn(self, out: &mut StepOutput<'_>, talk: ConversationId) {
         let by_content = self.chars / 4;

@@ -288,8 +288,18 @@ impl RecordedRun {
         self.results.emit_results(out, talk);
     }
 
+    /// Returns true if nothing came for the last turn, and no outcome says why: the program was ended
+    /// before the answer.
+    fn is_unanswered(&self) -> bool {
+        let nothing = |(_, draft): &(u64, TurnDraft)| draft.is_bare();
+        self.ended.is_none() && self.started.is_empty() && self.draft.as_ref().is_some_and(nothing)
+    }
+
     fn end_run(&mut self, out: &mut StepOutput<'_>) {
         if let Some(talk) = self.talk {
+            if self.is_unanswered() {
+                self.draft = None;
+            }
             self.end_turn(out, talk);
             if let Some(calls) = self.calls {
                 out.send_call_total(talk, calls);

@@ -269,6 +269,7 @@ impl SeenSignals {
             let again = "the same text again, without a call";
             let words = match before {
                 0 => again.to_owned(),
+                1 => format!("{again}; once in a run before"),
                 _ => format!("{again}; {before} times in the runs before"),
             };
             let evidence = Evidence {

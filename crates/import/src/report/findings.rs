@@ -106,8 +106,8 @@ fn find_signal(report: &Report, kind: SignalKind) -> Option<Finding> {
             usd: one.wasted_usd,
             tokens: one.wasted_tokens.unwrap_or(0),
             what: format!(
-                "{} turns{}",
-                one.turns,
+                "{}{}",
+                count(one.turns, "turn"),
                 one.evidence.call.as_ref().map(|call| format!(": {call}")).unwrap_or_default()
             ),
             ..FindingPlace::default()
@@ -121,7 +121,7 @@ fn find_signal(report: &Report, kind: SignalKind) -> Option<Finding> {
         saves_at_most_usd: usd,
         tokens,
         runs: runs.len() as u64,
-        what: format!("{} turns came to nothing new ({})", digits(turns), kind.word()),
+        what: format!("{} came to nothing new ({})", count(turns, "turn"), kind.word()),
         advice: "Run the agent under softland: it tells the model once, and then lands the run."
             .to_owned(),
         evidence,
@@ -156,7 +156,10 @@ fn find_abandoned(report: &Report) -> Option<Finding> {
         usd,
         tokens: runs.iter().map(|run| run.usage.recorded_tokens()).sum(),
         runs: runs.len() as u64,
-        what: format!("{} runs end without an answer in the recording", digits(runs.len() as u64)),
+        what: format!(
+            "{} without an answer in the recording",
+            count_that(runs.len() as u64, "run", ["ends", "end"])
+        ),
         advice: "Look at the dearest: interrupted in time, or paid for nothing? A limit of turns \
                  or money lands a run with an answer."
             .to_owned(),
@@ -185,7 +188,11 @@ fn find_unpriced(report: &Report) -> Option<Finding> {
         kind: "unpriced",
         tokens: unpriced.iter().map(|(_, line)| line.usage.recorded_tokens()).sum(),
         runs: unpriced.iter().map(|(_, line)| line.runs).sum(),
-        what: format!("{turns} turns of models without a known price: {}", names.join(", ")),
+        what: format!(
+            "{} of models without a known price: {}",
+            count(turns, "turn"),
+            names.join(", ")
+        ),
         advice: format!("Give them one in a file for --policy:\n{}", entries.join("\n")),
         ..Finding::default()
     })
@@ -245,14 +252,24 @@ fn digits(number: u64) -> String {
     text
 }
 
+/// Formats a number of things. The word is regular.
+fn count(number: u64, what: &str) -> String {
+    format!("{} {what}{}", digits(number), if number == 1 { "" } else { "s" })
+}
+
+/// Formats a number of things and the verb that follows it, for one and for several.
+fn count_that(number: u64, what: &str, [one, many]: [&str; 2]) -> String {
+    format!("{} {}", count(number, what), if number == 1 { one } else { many })
+}
+
 /// Formats a time span, such as `47 minutes`.
 fn span(millis: u64) -> String {
     let minutes = millis / 60_000;
     match minutes {
-        0..=1 => format!("{} seconds", millis / 1000),
-        2..=119 => format!("{minutes} minutes"),
-        120..=2879 => format!("{} hours", minutes / 60),
-        _ => format!("{} days", minutes / 1440),
+        0..=1 => count(millis / 1000, "second"),
+        2..=119 => count(minutes, "minute"),
+        120..=2879 => count(minutes / 60, "hour"),
+        _ => count(minutes / 1440, "day"),
     }
 }
 

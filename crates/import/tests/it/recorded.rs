@@ -71,6 +71,37 @@ fn a_gateways_run_lists_what_was_seen_of_it_and_how_it_ended() {
 }
 
 #[test]
+fn b73_a_request_whose_answer_never_came_is_no_turn_without_a_price() {
+    let start = |run| (run, 0, "run_start", r#""model":"m","session":"s""#);
+    let (turn, done) = ("turn_start", r#""outcome":"stopped","reason":"empty""#);
+    let report = audited(&log(&[
+        // The gateway was ended before anything came.
+        start("r1"),
+        ("r1", 1, turn, ""),
+        // Before the second answer.
+        start("r2"),
+        ("r2", 1, turn, ""),
+        ("r2", 1, "usage", USAGE),
+        ("r2", 2, turn, ""),
+        // An answer with nothing in it, of a provider that tells no usage.
+        start("r3"),
+        ("r3", 1, turn, ""),
+        ("r3", 1, "done", done),
+        // An answer of which only its content is known.
+        start("r4"),
+        ("r4", 1, turn, ""),
+        ("r4", 1, "text_delta", r#""text":"No.""#),
+    ]));
+    let turns: Vec<(&str, u64)> =
+        report.runs.iter().map(|run| (run.run.split('#').next().unwrap(), run.turns)).collect();
+    assert_eq!(turns, [("r2", 1), ("r3", 1), ("r4", 1)]);
+    assert_eq!(report.totals.unpriced_turns, 2);
+    let text =
+        serde_json::to_string(&report.find().iter().map(|one| &one.what).collect::<Vec<_>>());
+    assert!(!text.unwrap().contains("1 turns"));
+}
+
+#[test]
 fn recorded_silences_are_listed_from_their_limit_on() {
     let empty = r#""signal":"empty","evidence":{"turns":[2]}"#;
     let start = r#""model":"m""#;

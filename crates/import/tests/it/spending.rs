@@ -226,6 +226,16 @@ fn b73_a_finding_has_its_price_its_places_and_an_advice() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("s.jsonl"), paused("s", ["m1", "m2"])).unwrap();
     let idle = read(&[folder.path().to_owned()]).find();
+    // One of a thing is not several.
+    let all = || found.iter().chain(&idle);
+    let words = all().flat_map(|one| one.evidence.iter().map(|place| &place.what));
+    let words: Vec<&String> = words.chain(all().flat_map(|one| [&one.what, &one.advice])).collect();
+    for wrong in ["1 runs", "1 turns", "1 results", "1 pauses", "1 times", "1 days", "1 hours"] {
+        let found = words.iter().find(|text| format!(" {text}").contains(&format!(" {wrong}")));
+        assert_eq!(found, None, "{wrong}");
+    }
+    assert!(words.iter().any(|text| text.starts_with("1 pause longer")), "{words:?}");
+    assert!(large.what.starts_with("1 result of `query`"), "{}", large.what);
     let idle = idle.iter().find(|one| one.kind == "lost_idle").unwrap();
     assert_eq!((idle.usd, idle.tokens), (Some(NanoUsd(40_010 * 5_750)), 40_010));
     assert!(idle.saves_at_most_usd <= idle.usd, "{idle:?}");

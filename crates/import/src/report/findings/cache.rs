@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use softland_session::core::{LossCause, NanoUsd};
 
-use super::{Finding, FindingPlace, digits, dollars, keep_dearest, parts_by, percent, span};
+use super::{Finding, FindingPlace, count, digits, dollars, keep_dearest, parts_by, percent, span};
 use crate::report::spending::{LossEvent, format_time};
 use crate::report::{Report, RunReport};
 
@@ -53,7 +53,7 @@ fn find_loss(report: &Report, cause: LossCause) -> Option<Finding> {
         LossCause::Edited => describe_edited(&mut found, &events, turns),
         LossCause::Model => {
             found.what =
-                format!("{turns} switches of the model within a conversation sent {again}");
+                format!("{} of the model within a conversation sent {again}", switches(turns));
             found.saves_at_most_usd = Some(usd);
             found.advice = format!(
                 "Choose the model before the first message, or give the other model's part to a \
@@ -62,16 +62,22 @@ fn find_loss(report: &Report, cause: LossCause) -> Option<Finding> {
             );
         }
         LossCause::Compaction => {
-            found.what = format!("{turns} compactions rebuilt the context and wrote {again}");
+            found.what =
+                format!("{} rebuilt the context and wrote {again}", count(turns, "compaction"));
         }
         LossCause::Unknown => {
             found.what = format!(
-                "{turns} turns sent {again} that had been cached; the recording does not tell why"
+                "{} sent {again} that had been cached; the recording does not tell why",
+                count(turns, "turn")
             );
             found.advice = advise_unknown(&events);
         }
     }
     Some(found)
+}
+
+fn switches(number: u64) -> String {
+    format!("{} {}", digits(number), if number == 1 { "switch" } else { "switches" })
 }
 
 /// Advice where the provider states no time to live. Most forget a prompt within minutes.
@@ -114,7 +120,8 @@ fn describe_idle(
     report: &Report,
 ) {
     found.what = format!(
-        "{turns} pauses longer than the cache keeps a prompt wrote {} tokens again",
+        "{} longer than the cache keeps a prompt wrote {} tokens again",
+        count(turns, "pause"),
         digits(found.tokens)
     );
     // A compacted context has the system prompt and the tools at least.
@@ -153,8 +160,9 @@ fn describe_edited(found: &mut Finding, events: &[(&RunReport, &LossEvent)], tur
     let asked: Vec<&LossEvent> = all.iter().filter(|event| event.new_message).copied().collect();
     let of_asked = usd(&asked);
     found.what = format!(
-        "{turns} turns wrote {} tokens again that the cache still held: something earlier in the \
-         request had changed",
+        "{} wrote {} tokens again that the cache still held: something earlier in the request had \
+         changed",
+        count(turns, "turn"),
         digits(found.tokens)
     );
     let mut advice = format!(
@@ -165,15 +173,15 @@ fn describe_edited(found: &mut Finding, events: &[(&RunReport, &LossEvent)], tur
     for event in &all {
         *sizes.entry(event.still_read).or_insert(0) += 1;
     }
-    let common = sizes.iter().max_by_key(|(size, count)| (**count, **size));
-    if let Some((size, count)) = common.filter(|(_, count)| **count > 1) {
+    let common = sizes.iter().max_by_key(|(size, times)| (**times, **size));
+    if let Some((size, times)) = common.filter(|(_, times)| **times > 1) {
         advice += &match size {
             0 => format!(
-                " In {count} cases nothing was read any more: the system prompt or the tools had \
+                " In {times} cases nothing was read any more: the system prompt or the tools had \
                  changed (a clock in the prompt, a server that connects late)."
             ),
             size => format!(
-                " In {count} cases the first {} tokens were still read: the change is in the \
+                " In {times} cases the first {} tokens were still read: the change is in the \
                  messages right behind them (the client drops earlier thinking, or puts a \
                  reminder, a skill or a changed file in front).",
                 digits(*size)

@@ -6,7 +6,8 @@ use softland_session::core::NanoUsd;
 
 use super::cache::share;
 use super::{
-    Finding, FindingPlace, ToolName, digits, dollars, keep_dearest, parts_by, percent, sum_parts,
+    Finding, FindingPlace, ToolName, count, digits, dollars, keep_dearest, parts_by, percent,
+    sum_parts,
 };
 use crate::report::carried::{CarriedResult, OVERSIZED, sum_tools};
 use crate::report::spending::format_time;
@@ -49,14 +50,14 @@ fn describe_results(tool: &ToolName, results: &[(&RunReport, &CarriedResult)]) -
             turn: Some(one.turn),
             usd: Some(one.usd),
             tokens: one.tokens,
-            what: format!("read again in {} turns", digits(one.turns)),
+            what: format!("read again in {}", count(one.turns, "turn")),
             ..FindingPlace::default()
         })
         .collect();
     let parts = sum_parts(&evidence);
     keep_dearest(&mut evidence);
-    let count = results.len();
-    let (many, were) = if count == 1 { ("result", "was") } else { ("results", "were") };
+    let number = results.len() as u64;
+    let were = if number == 1 { "was" } else { "were" };
     Finding {
         kind: "oversized",
         usd: Some(usd).filter(|usd| *usd > NanoUsd::ZERO),
@@ -64,9 +65,10 @@ fn describe_results(tool: &ToolName, results: &[(&RunReport, &CarriedResult)]) -
         tokens,
         runs: runs.len() as u64,
         what: format!(
-            "{count} {many} of `{tool}` of more than 10,000 tokens {were} carried for {} turns on \
-             average",
-            digits(turns / count.max(1) as u64)
+            "{} of `{tool}` of more than 10,000 tokens {were} carried for {}{}",
+            count(number, "result"),
+            count(turns / number.max(1), "turn"),
+            if number == 1 { "" } else { " on average" }
         ),
         advice: format!(
             "Ask `{tool}` for a part (a range, a filter, a limit): {} tokens each would have saved \
@@ -96,9 +98,9 @@ pub(super) fn find_tools(report: &Report) -> Vec<Finding> {
                 tokens: line.tokens,
                 runs: report.runs.iter().filter(of_run).count() as u64,
                 what: format!(
-                    "{} results of `{tool}` ({} tokens each on average) are {} of the money: {} \
-                     when they came, {} as every later turn read them again",
-                    digits(line.results),
+                    "{} of `{tool}` ({} tokens each on average), {} of the money: {} when they \
+                     came, {} as every later turn read them again",
+                    count(line.results, "result"),
                     digits(each),
                     percent(line.carried_usd, total),
                     dollars(line.first_usd),
@@ -129,7 +131,7 @@ fn dearest_results(report: &Report, tool: &ToolName) -> Vec<FindingPlace> {
             turn: Some(one.turn),
             usd: Some(one.usd),
             tokens: one.tokens,
-            what: format!("read again in {} turns", digits(one.turns)),
+            what: format!("read again in {}", count(one.turns, "turn")),
             ..FindingPlace::default()
         })
         .collect();
@@ -197,7 +199,11 @@ pub(super) fn find_agents(report: &Report) -> Option<Finding> {
         usd: Some(usd),
         tokens: runs.iter().map(|run| run.usage.recorded_tokens()).sum(),
         runs: runs.len() as u64,
-        what: format!("{} runs of sub-agents are {} of the money", runs.len(), percent(usd, total)),
+        what: format!(
+            "{} of sub-agents, {} of the money",
+            count(runs.len() as u64, "run"),
+            percent(usd, total)
+        ),
         advice: "A cheaper model for sub-agents that only read is the usual saving.".to_owned(),
         evidence,
         parts,

@@ -4,7 +4,7 @@
 use softland_session::core::{Evidence, LossCause, NanoUsd, Signal, SignalKind};
 
 use super::cache::share;
-use super::{Finding, FindingPlace, digits, keep_dearest, sum_parts};
+use super::{Finding, FindingPlace, count, digits, keep_dearest, sum_parts};
 use crate::report::{Report, RunReport};
 
 /// Lists the signals, one finding for each kind. Results that are too large have findings of their
@@ -26,11 +26,11 @@ fn find_kind(report: &Report, kind: SignalKind) -> Option<Finding> {
         .filter(|(_, one)| one.signal == kind)
         .map(|(run, one)| describe_place(run, one))
         .collect();
-    let (count, tokens) = (evidence.len(), evidence.iter().map(|place| place.tokens).sum());
+    let (number, tokens) = (evidence.len() as u64, evidence.iter().map(|place| place.tokens).sum());
     let usd: NanoUsd = evidence.iter().filter_map(|place| place.usd).sum();
     let parts = sum_parts(&evidence);
     keep_dearest(&mut evidence);
-    let (what, advice) = describe_kind(kind, count, tokens, runs.len());
+    let (what, advice) = describe_kind(kind, number, tokens, runs.len() as u64);
     Some(Finding {
         kind: kind.word(),
         usd: (usd > NanoUsd::ZERO).then_some(usd),
@@ -44,31 +44,27 @@ fn find_kind(report: &Report, kind: SignalKind) -> Option<Finding> {
     })
 }
 
-fn describe_kind(
-    kind: SignalKind,
-    count: usize,
-    tokens: u64,
-    runs: usize,
-) -> (String, &'static str) {
+fn describe_kind(kind: SignalKind, number: u64, tokens: u64, runs: u64) -> (String, &'static str) {
     match kind {
         SignalKind::Compaction => (
-            format!("{runs} runs compacted their context again and again"),
+            format!("{} compacted the context again and again", count(runs, "run")),
             "Split the task: one context cannot hold it. What a compaction leaves is too large, or \
              is read again at once.",
         ),
         SignalKind::Reread => (
             format!(
-                "{count} times a file was read again that stood in the context unchanged ({} tokens)",
+                "{} a file was read again that stood in the context unchanged ({} tokens)",
+                count(number, "time"),
                 digits(tokens)
             ),
             "Tell the agent in its instructions not to read what it has read and not changed.",
         ),
         SignalKind::Flood => (
-            format!("{runs} runs started more than 20 sub-agents each"),
+            format!("{} started more than 20 sub-agents", count(runs, "run")),
             "A limit for the tool stops it: `softland` has --tool-limits Task=20.",
         ),
         _ => (
-            format!("in {runs} runs the client broke its own cache three times or more"),
+            format!("in {} the client broke its own cache three times or more", count(runs, "run")),
             "Look for a plug-in, a hook or a server that changes the system prompt, the tools or \
              earlier messages between turns.",
         ),
