@@ -201,20 +201,20 @@ async fn an_error_to_the_clients_own_request_is_the_upstreams() {
     }
 }
 
-/// Of Chat Completions, which has no error event, the client's connection breaks as the provider's
-/// did: the client would have tried it again. A stream that ends too early has an error in any
-/// protocol.
+/// Of Chat Completions, which has no error event, the client's connection breaks if the provider's
+/// stream has no end, however its connection was closed: the client would have tried it again. Bytes
+/// that are no stream have an error in any protocol.
 #[tokio::test]
 async fn a_stream_that_breaks_ends_in_the_protocols_error_or_breaks() {
     for api in APIS {
-        for reply in
-            [Reply::Cut(""), Reply::Cut("half of"), Reply::Hangs("half of"), Reply::Raw("")]
-        {
+        let broken = [Reply::Cut(""), Reply::Cut("half of"), Reply::Hangs("half of")];
+        let ended = [Reply::Raw(""), Reply::Ends(""), Reply::Ends("half of"), Reply::Raw("{}")];
+        for reply in broken.into_iter().chain(ended) {
             let upstream = Scripted::plays(vec![reply.clone()]).await;
             let gateway = Running::with(impatient(&upstream.url(), &[])).await;
             let message = Client::on(api, true).post_to_a_break(&gateway).await;
             let response = read(&message);
-            let breaks = api == Api::Chat && !matches!(reply, Reply::Raw(_));
+            let breaks = api == Api::Chat && !matches!(reply, Reply::Raw("{}"));
             assert_eq!(message.is_cut, breaks, "{api:?}, {reply:?}: {}", message.text());
             match breaks {
                 true => assert_eq!(response.end, End::Cut, "{reply:?}: {}", message.text()),
@@ -222,7 +222,7 @@ async fn a_stream_that_breaks_ends_in_the_protocols_error_or_breaks() {
                     assert!(matches!(response.end, End::Error(_)), "{reply:?}: {}", message.text())
                 }
             }
-            if let Reply::Cut(said) | Reply::Hangs(said) = reply {
+            if let Reply::Cut(said) | Reply::Ends(said) | Reply::Hangs(said) = reply {
                 assert!(message.text().contains(said), "{api:?}, {reply:?}: {}", message.text());
             }
         }

@@ -60,6 +60,8 @@ pub(crate) struct GovernedRequest {
     headers: HeaderMap,
     /// True if the newest response's connection broke off.
     cut: bool,
+    /// The last upstream stream was closed in order, but before the message's end.
+    unended: bool,
     /// The reason why the newest response broke off, if nothing in it states one.
     broken: Option<String>,
     /// The upstream's own body, if the policy only observes.
@@ -110,6 +112,7 @@ impl GovernedRequest {
             deadline: left.map(|left| Instant::now() + left),
             headers: HeaderMap::new(),
             cut: false,
+            unended: false,
             broken: None,
             verbatim: None,
             closed: false,
@@ -386,6 +389,7 @@ impl GovernedRequest {
     /// ended behind its end.
     fn finish_response(&mut self, error: Option<TransportError>) {
         self.cut = error.is_some();
+        self.unended = false;
         if self.cut {
             self.exchange.note_broken_stream();
         }
@@ -398,6 +402,7 @@ impl GovernedRequest {
             UnfinishedResponse::Error { .. } if so_far.is_unreported() => self.bill_usage(so_far),
             _ => self.bill_unfinished(so_far, 0, BROKEN),
         }
+        self.unended = error.is_none() && unfinished == UnfinishedResponse::Cut;
         self.broken = match (unfinished, error) {
             (_, Some(error)) => Some(error.to_string()),
             (unfinished, None) => Some(unfinished.to_string()),

@@ -24,6 +24,8 @@ pub(crate) enum Reply {
     Error(&'static str, Vec<&'static str>, &'static str),
     /// The head, this text, and then the connection breaks.
     Cut(&'static str),
+    /// The head of a stream and this text, and then the body ends in order.
+    Ends(&'static str),
     /// The head and this text, and nothing more.
     Hangs(&'static str),
     /// Not even a head.
@@ -117,6 +119,7 @@ async fn play(
             wire.send(begun(form, text)).await;
             return false;
         }
+        Reply::Ends(text) => wire.send(format!("{}0\r\n\r\n", begun(form, text))).await,
         Reply::Hangs(text) => {
             wire.send(begun(form, text)).await;
             waits = true;

@@ -50,14 +50,16 @@ impl GovernedRequest {
         }
     }
 
-    /// True if the client's connection is to break as the upstream's did, because nothing else ends
-    /// the stream. Chat Completions has no error event: clients that try a broken connection again
-    /// take one for the provider's last word. Where the transport raises what broke the stream off, an
-    /// event would say it twice.
+    /// True if the client's connection is to break, because nothing else ends the stream. Chat
+    /// Completions has no error event: clients that try a broken connection again, or a stream
+    /// without an end, take one for the provider's last word. Where the transport raises what broke
+    /// the stream off, an event would say it twice; it raises nothing if the upstream closed the
+    /// stream in order.
     pub(super) fn breaks_connection(&self) -> bool {
         let chat = self.opening.asked.active.api == Api::Chat;
         let raised = self.opening.asked.transport.raises_failures();
-        let breaks = (chat || raised) && self.cut && !self.record.answered_locally();
+        let ends_short = self.cut || (!raised && self.unended);
+        let breaks = (chat || raised) && ends_short && !self.record.answered_locally();
         let why = self.broken.as_ref().filter(|_| breaks && self.exchange.is_streaming());
         if let Some(why) = why {
             tracing::warn!(id = %self.opening.target.id, %why, "the client's connection is broken too");
