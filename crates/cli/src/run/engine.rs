@@ -26,7 +26,8 @@ pub(crate) fn run_command(args: &EngineRunArgs) -> Result<ExitCode, Failure> {
         EngineRun::New { agent, prompt } => {
             let (agent, prompt) = (agent_name(agent)?, read_prompt(prompt.as_deref())?);
             let run = new_run_id();
-            let started = client.start_run(&run, &RunRequest { agent, prompt });
+            let request = RunRequest { agent, prompt };
+            let started = client.start_run(&run, &request);
             runtime.block_on(started).map_err(|error| engine_failure(&error))?;
             run
         }

@@ -30,6 +30,7 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     ("crates/restate/tests/it/agents.rs", 2, "a model and a tool that take their time"),
     ("tests/mcp/tour.cjs", 1, "the stream of an answer opens, and no one outside can see it"),
     ("tests/notebook/odd.cjs", 1, "a connection that is lost after a while"),
+    ("tests/pages/heavy.cjs", 1, "the browser tells of long tasks behind the frame"),
     ("tests/pages/nginx.cjs", 1, "the process ends although a child lingers"),
     ("tests/pages/watch.cjs", 1, "a server that answers slowly"),
 ];
