@@ -18,7 +18,7 @@ local function store_fork(scope, kept, name)
     face.scope = scope
     local text = cjson.encode(face)
     call('HSET', key, 'f', text)
-    name_scope({ name }, scope, text)
+    name_scope(name and { name } or {}, scope, text)
   end
   call('EXPIRE', key, KEEP)
 end
@@ -77,7 +77,7 @@ local function continue_from(query, hit, by, more)
   if hit.fork then
     local kept = read_hash(name_key('s', scope))
     scope = query.fork
-    store_fork(scope, kept, query.name)
+    store_fork(scope, kept, query.is_named and query.name)
   end
   more = found(scope, by, more)
   more.turn, more.forked = hit.twin, hit.fork
@@ -122,7 +122,7 @@ local function by_prefix(query)
 end
 
 local function find_beside(query)
-  local hit = find_clue(query.passages, query.here)
+  local hit = find_clue(query.calls, query.here) or find_clue(query.passages, query.here)
   if hit then return found(hit.twin.s, 'beside', { flag = true }) end
   local faces = query.is_named and read_faces(query.name) or {}
   return #faces > 0 and found(faces[#faces].scope, 'beside', { flag = false }) or nil
