@@ -294,7 +294,7 @@ fn c94_a_chat_of_gemini_cli_is_read_line_by_line_and_each_message_once() {
         ),
         said("m7"),
     ];
-    let (kind, steps, _) = one(&lines.join("\n"));
+    let (kind, steps, _) = one(lines.join("\n"));
     let turn = "0 turn chars=4 tokens=6/3/4/0";
     let expected = [
         "0 begin g",
