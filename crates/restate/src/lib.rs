@@ -1,7 +1,7 @@
 //! Agent runs that outlive a machine, kept by [Restate](https://restate.dev).
 //!
-//! A [`Worker`] serves agents as a workflow of Restate: one invocation for each tree of runs, whose
-//! steps are those of `softland_agent::durable`. An [`EngineClient`] starts such runs, follows them
+//! A `Worker` serves agents as a workflow of Restate: one invocation for each tree of runs, whose
+//! steps are those of `softland_agent::durable`. An `EngineClient` starts such runs, follows them
 //! from their beginning and cancels them, from any machine.
 //!
 //! No rule about runs is here: this crate carries steps to Restate, and events and cancellations
