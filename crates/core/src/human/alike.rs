@@ -304,6 +304,9 @@ fn split_pieces(text: &str) -> Vec<Piece<'_>> {
 /// Returns the id that a text begins with: hexadecimal digits, letters among them, and dashes.
 fn find_id(text: &str) -> Option<&str> {
     let is_of_id = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    if !text.as_bytes().first_chunk::<ID>()?.iter().all(|byte| is_of_id(*byte)) {
+        return None;
+    }
     let longest = text.len().min(LONGEST_ID);
     let end = text.bytes().take(longest).position(|byte| !is_of_id(byte)).unwrap_or(longest);
     let (id, behind) = text.split_at_checked(end)?;
