@@ -304,3 +304,22 @@ async fn c36_what_goes_on_behind_an_answer_is_counted_once() {
         }
     }
 }
+
+/// A person who asks for a summary beside the results of open calls has an answer with it, and the
+/// run has ended.
+#[tokio::test]
+async fn a_summary_that_a_person_asks_for_ends_the_run() {
+    for (api, stream) in all() {
+        let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+        let upstream = Scripted::plays(vec![calls(1), says("Two notes were read.")]).await;
+        let mut gateway = gateway(&upstream, &time, &folder, false).await;
+        let mut client = Client::on(api, stream);
+        client.turn(&gateway).await;
+        client.says("Please summarize what you have so far.");
+        client.turn(&gateway).await;
+        gateway.stopped().await;
+        let [run] = &runs(folder.path())[..] else { panic!("one run") };
+        let end = run.end.as_ref().map(|end| end.outcome);
+        assert_eq!(end, Some(Outcome::Answered), "{api:?} {stream}");
+    }
+}

@@ -30,7 +30,9 @@ impl GovernedRequest {
         let Some(done) = done.filter(|_| *for_summary) else { return Vec::new() };
         let answered = |ended: &RunEnding| ended.outcome == Outcome::Answered;
         let goes_on = self.exchange.newest_position().is_some_and(|here| !here.starts);
-        if asks_for_summary.is_some() && goes_on && done.ended.as_ref().is_some_and(answered) {
+        // A person may ask in plain words, and has an answer then.
+        let known = *asks_for_summary == Some(Asked::Known);
+        if known && goes_on && done.ended.as_ref().is_some_and(answered) {
             done.ended = None;
         }
         // A client also goes on with softland's own answer, where a limit landed the request.
