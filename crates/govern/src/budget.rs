@@ -63,10 +63,10 @@ impl BudgetRule {
         }
     }
 
-    /// Returns the limits in words: `$50 a day`.
+    /// Returns the limits in words: `$50.00 a day`.
     #[must_use]
     pub fn describe_limit(&self) -> String {
-        let money = self.limit.map(|limit| format!("${limit}"));
+        let money = self.limit.map(|limit| limit.to_string());
         let tokens = self.tokens_limit.map(|limit| format!("{limit} tokens"));
         let limits: Vec<String> = money.into_iter().chain(tokens).collect();
         let limits = limits.join(" and ");
@@ -212,7 +212,7 @@ mod tests {
         let said = ExhaustedBudget::from_budget(&budget, Some(1_793_750_400_000)).to_string();
         assert_eq!(
             said,
-            "the budget of acme/a ($50 a day) has no room for a further request; its window ends \
+            "the budget of acme/a ($50.00 a day) has no room for a further request; its window ends \
              at 2026-11-04T00:00:00+00:00"
         );
     }
