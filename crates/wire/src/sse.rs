@@ -104,6 +104,8 @@ struct FrameFields {
     event: (usize, usize),
     data: (usize, usize),
     data_lines: usize,
+    /// True if the stream began with an object without a field's name, of which this is a line.
+    unframed: bool,
 }
 
 impl Decoder {
@@ -116,7 +118,7 @@ impl Decoder {
             start: 0,
             line: 0,
             searched: 0,
-            fields: FrameFields { event: (0, 0), data: (0, 0), data_lines: 0 },
+            fields: FrameFields { event: (0, 0), data: (0, 0), data_lines: 0, unframed: false },
             drained: 0,
             at_end: false,
             failed: None,
@@ -229,7 +231,16 @@ impl Decoder {
         let line = self.buffer.get(self.line..text_end).unwrap_or_default();
         let (name, value) = split_field(line, first);
         let range = (text_end - value.len() - self.start, text_end - self.start);
-        if name == b"event" {
+        if self.fields.unframed {
+            // The data go on to the end of the frame, line ends among them.
+            self.fields.data.1 = text_end - self.start;
+        } else if first && name.starts_with(b"{") {
+            // Some servers call an error a stream, and send it as plain JSON.
+            let before = if line.starts_with(name) { 0 } else { lines::BOM.len() };
+            self.fields.unframed = true;
+            self.fields.data = (before, text_end - self.start);
+            self.fields.data_lines = 1;
+        } else if name == b"event" {
             self.fields.event = range;
         } else if name == b"data" {
             if self.fields.data_lines == 0 {

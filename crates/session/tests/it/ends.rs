@@ -192,6 +192,9 @@ fn an_error_in_another_form_keeps_its_words() {
         format!("event: error\ndata: {nested}\n\n"),
         "data: {\"error\":\"the context is full\"}\n\n".to_owned(),
         "data: the context is full\n\n".to_owned(),
+        // A body that is called a stream, and is none.
+        nested.to_owned(),
+        nested.replace(',', ",\r\n ") + "\n",
     ];
     for api in [Api::Anthropic, Api::Chat, Api::Responses] {
         for form in &forms {

@@ -195,3 +195,24 @@ fn a_field_of_an_error_is_an_event_of_that_name() {
         assert_eq!(frame.raw, text.as_bytes());
     }
 }
+
+/// Some servers call an error a stream and send plain JSON.
+#[test]
+fn a_stream_that_is_one_object_is_its_data() {
+    for (text, data) in [
+        ("{\"error\":\"x\"}", "{\"error\":\"x\"}"),
+        ("{\"a\":1}\n\ndata: 2\n\n", "{\"a\":1}"),
+        ("\u{feff}{\r\n\"a\":\r\n1}\r\n", "{\r\n\"a\":\r\n1}"),
+        ("{}\ndata: 1\n\n", "{}\ndata: 1"),
+        // Later such a line is a field without a meaning, as any other.
+        (": hi\n{\"a\":1}\n\n", ""),
+        ("event: x\n{\"a\":1}\n\n", ""),
+    ] {
+        let mut decoder = Decoder::new(100);
+        for byte in text.as_bytes() {
+            decoder.push(&[*byte]);
+        }
+        decoder.finish();
+        assert_eq!(&*decoder.next().unwrap().unwrap().data, data, "{text:?}");
+    }
+}
