@@ -13,6 +13,7 @@ use softland_agent::core::models::{self, Price};
 use softland_agent::core::policy::{Policy, PolicyValue};
 use toml::de::{DeTable, DeValue};
 
+mod budget;
 mod entry;
 mod gateway;
 mod key;
@@ -34,7 +35,7 @@ pub(crate) use upstream::{SilenceLimit, UpstreamConfig};
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The top-level keys of a config (`docs/reference/config.md`); a run uses the first three only.
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 17] = [
     "policy",
     "price",
     "upstream",
@@ -43,6 +44,7 @@ const TABLES: [&str; 15] = [
     "admin",
     "clients",
     "key",
+    "budget",
     "route",
     "shape",
     "ledger",
@@ -50,6 +52,7 @@ const TABLES: [&str; 15] = [
     "shared",
     "allow_unmetered",
     "header_policies",
+    "timezone",
 ];
 
 /// The upstreams that always exist: the one for `/v1/messages`, and the one for the other routes.
@@ -92,7 +95,7 @@ impl Config {
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, Vec<String>> {
         let config = Self { ends_whole: text.ends_with('\n'), ..Self::default() };
         let problems = Vec::new();
-        let mut reader = ConfigReader { file, text, config, problems };
+        let mut reader = ConfigReader { file, text, config, timezone: "UTC".to_owned(), problems };
         match DeTable::parse(text) {
             Ok(table) => {
                 reader.read_top_level(table.get_ref());
@@ -216,6 +219,8 @@ struct ConfigReader<'a> {
     file: &'a str,
     text: &'a str,
     config: Config,
+    /// The time zone of calendar windows.
+    timezone: String,
     /// The problems, each with its byte offset in the text.
     problems: Vec<(usize, String)>,
 }
@@ -240,7 +245,10 @@ impl ConfigReader<'_> {
     }
 
     fn read_top_level(&mut self, table: &DeTable<'_>) {
-        for (key, value) in table {
+        // Budgets have the time zone of the file, which may stand after them.
+        let (zone, others): (Vec<_>, Vec<_>) =
+            table.iter().partition(|(key, _)| key.get_ref().as_ref() == "timezone");
+        for (key, value) in zone.into_iter().chain(others) {
             match key.get_ref().as_ref() {
                 "policy" => self.read_policies(value),
                 "price" => self.read_prices(value),

@@ -6,6 +6,7 @@
 //! passed in.
 
 mod audit;
+mod budgets;
 mod key_spend;
 mod keys;
 mod metrics;

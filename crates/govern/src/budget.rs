@@ -4,9 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use softland_session::core::NanoUsd;
+use softland_session::core::lease::Amount;
 
-use crate::money::accounts::{Claim, RunReserve, WindowClaim};
+use crate::money::accounts::{
+    AccountsUnavailable, Claim, ReservationAmounts, ReservationError, RunReserve, WaitLimits,
+    WindowClaim,
+};
 use crate::money::window::{BudgetWindow, budget_account};
+use crate::services::Services;
+use crate::shared::{LEASE_MS, ReserveQuery};
 
 /// What happens to a request for which a budget has no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +101,11 @@ impl AccountBudget {
     #[must_use]
     pub fn from_rule(rule: &Arc<BudgetRule>, account: &str) -> Option<Self> {
         let path = rule.find_path(account)?;
-        let account = budget_account(&rule.window, path);
+        // A rule for the children of an account and one for a child itself are two budgets.
+        let account = match rule.each_child {
+            true => budget_account(&rule.window, &format!("*/{path}")),
+            false => budget_account(&rule.window, path),
+        };
         Some(Self { path: path.into(), account, rule: Arc::clone(rule) })
     }
 
@@ -109,6 +119,36 @@ impl AccountBudget {
             tokens_limit: self.rule.tokens_limit,
             window: Some(WindowClaim { bounds: self.rule.window.bounds_at(at), holds }),
         }
+    }
+}
+
+impl Services {
+    /// Books on a budget what its account had spent at a time, in milliseconds since 1970, before
+    /// the shared state began. A window that begins with its first reservation begins then.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be reached, or does not know the window at that time.
+    pub async fn book_earlier_spend(
+        &self,
+        budget: &AccountBudget,
+        at: u64,
+        spent: Amount,
+    ) -> Result<(), AccountsUnavailable> {
+        let wanted = ReserveQuery {
+            id: self.names.next_reservation(),
+            at,
+            lease: LEASE_MS,
+            claims: vec![budget.claim_at(at, None).without_limits()],
+            ask: ReservationAmounts::from_exact(NanoUsd::ZERO),
+            patience: WaitLimits::NONE,
+            spent_before: NanoUsd::ZERO,
+            opens: None,
+        };
+        let granted = self.state.reserve(wanted).await?.grant;
+        let unavailable =
+            |error: ReservationError| AccountsUnavailable { because: error.to_string() };
+        self.state.settle_lease(&granted.map_err(unavailable)?, spent);
+        Ok(())
     }
 }
 
@@ -204,6 +244,19 @@ mod tests {
             assert_eq!(rule(pattern).find_path(account), path, "{pattern} for {account}");
             assert_eq!(rule(pattern).pattern(), pattern);
         }
+    }
+
+    /// A rule for an account and one for the children of its parent do not share an account.
+    #[test]
+    fn two_rules_for_one_path_are_two_budgets() {
+        let rules = ["acme/*", "acme/a", "acme"].map(|pattern| Arc::new(rule(pattern)));
+        let budgets = find_budgets(&rules, "acme/a/b");
+        let accounts: Vec<&str> = budgets.iter().map(|budget| &*budget.account).collect();
+        assert_eq!(
+            accounts,
+            ["budget:day:UTC:*/acme/a", "budget:day:UTC:acme/a", "budget:day:UTC:acme"]
+        );
+        assert_eq!([&*budgets[0].path, &*budgets[1].path], ["acme/a", "acme/a"]);
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl From<ShownResponse> for ShownLink {
 }
 
 /// The length of the lease of a reservation, in milliseconds.
-const LEASE_MS: u64 = 60_000;
+pub(crate) const LEASE_MS: u64 = 60_000;
 
 /// The accounts of one request in the shared state.
 #[derive(Debug)]

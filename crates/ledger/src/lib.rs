@@ -27,7 +27,7 @@ pub use fields::{Fields, format_timestamp, parse_timestamp};
 pub use ledger::{Clock, DrainError, Ledger};
 pub use options::{OpenError, OpenProblem, Options};
 pub use read::{
-    Query, ReadError, Reader, RecordedSignal, Run, RunLookup, Step, StoredContent,
+    AccountSpend, Query, ReadError, Reader, RecordedSignal, Run, RunLookup, Step, StoredContent,
     UnassignedTotals, Usage,
 };
 pub use record::{Event, Payer, Record, Request, RunEnd, RunStart};

@@ -13,8 +13,10 @@ use crate::fields;
 use crate::options::{OpenError, OpenProblem};
 use crate::registry::RunRow;
 
+mod spend;
 mod totals;
 
+pub use spend::AccountSpend;
 pub use totals::{RecordedSignal, StoredContent};
 
 /// The time to wait for a lock.

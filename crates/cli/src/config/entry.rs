@@ -171,13 +171,15 @@ impl ConfigReader<'_> {
 pub(super) fn explain_misplaced_key(key: &str) -> Option<String> {
     let key = TABLES.iter().find(|known| **known == key)?;
     Some(match *key {
-        "listen" | "allowed_hosts" | "allow_unmetered" | "header_policies" => {
+        "listen" | "allowed_hosts" | "allow_unmetered" | "header_policies" | "timezone" => {
             format!("unknown key here; `{key}` stands at the top of the file, before all tables")
         }
         "policy" | "upstream" | "shape" => {
             format!("unknown key here; `[{key}.NAME]` is a table of its own")
         }
-        "price" | "route" | "key" => format!("unknown key here; `[[{key}]]` is a table of its own"),
+        "price" | "route" | "key" | "budget" => {
+            format!("unknown key here; `[[{key}]]` is a table of its own")
+        }
         _ => format!("unknown key here; `[{key}]` is a table of its own"),
     })
 }

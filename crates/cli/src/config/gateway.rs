@@ -12,6 +12,7 @@ use softland_gateway::{Route, Shaping};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::budget::BudgetConfig;
 use super::entry::Entry;
 use super::key::KeyConfig;
 use super::{ConfigReader, Variable};
@@ -28,6 +29,7 @@ pub(super) struct GatewayConfig {
     pub(super) admin_token: Option<Variable>,
     pub(super) client_tokens: Option<Variable>,
     pub(super) keys: Vec<KeyConfig>,
+    pub(super) budgets: Vec<BudgetConfig>,
     pub(super) routes: Vec<Route>,
     pub(super) shapes: BTreeMap<String, Shaping>,
     /// The names that routes and `header_policies` refer to; checked when the whole file has been
@@ -117,6 +119,8 @@ impl ConfigReader<'_> {
             "admin" => self.read_admin(value),
             "clients" => self.read_clients(value),
             "key" => self.read_keys(value),
+            "budget" => self.read_budgets(value),
+            "timezone" => self.read_timezone(&entry),
             "route" => self.read_routes(value),
             "shape" => self.read_shapes(value),
             "ledger" => self.read_ledger(value),

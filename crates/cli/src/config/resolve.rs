@@ -91,7 +91,7 @@ impl Config {
             shapes: gateway.shapes.clone(),
             forced_policy: forced_policy.map(|(name, _)| name),
             header_policies: self.header_policies(),
-            budgets: Vec::new(),
+            budgets: gateway.budgets.iter().map(|budget| Arc::clone(&budget.rule)).collect(),
             allow_unmetered: gateway.allow_unmetered,
             ledger: match &gateway.ledger {
                 Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),
@@ -137,7 +137,7 @@ impl Config {
     pub(crate) fn list_warnings(&self, asked: &Overrides) -> Vec<String> {
         let unread = if asked.private { None } else { self.warn_unread_metrics(asked) };
         let keys = asked.upstreams.iter().filter_map(|(name, url)| self.warn_unused_key(name, url));
-        unread.into_iter().chain(keys).collect()
+        unread.into_iter().chain(keys).chain(self.warn_idle_budgets()).collect()
     }
 
     /// Warns if nobody can read the metrics: on an address that other machines can reach they

@@ -1,5 +1,6 @@
 use super::*;
 
+mod budgets;
 mod gateway;
 mod keys;
 mod settings;

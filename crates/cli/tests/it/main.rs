@@ -4,6 +4,7 @@
 mod audit;
 mod audit_ledger;
 mod bad_input;
+mod budgets;
 mod check;
 mod default_ledger;
 mod documented;

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use softland_ledger::Clock;
 
+use crate::budgets;
 use crate::metrics::Summary;
 use crate::serve::guard::EntryPoint;
 use crate::settings::Settings;
@@ -87,6 +88,7 @@ impl Gateway {
             .transpose()?;
         let pages = admin.as_ref().unwrap_or(&clients).local;
         let gate = Arc::new(GatewayState::new(settings, clock, pages)?);
+        budgets::book_recorded_spend(&gate).await;
         Ok(Self { gate, clients, admin })
     }
 

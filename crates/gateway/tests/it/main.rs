@@ -8,6 +8,7 @@ mod above;
 mod adversary;
 mod audit_page;
 mod bodies;
+mod budgets;
 mod chained;
 mod compaction;
 mod deep;

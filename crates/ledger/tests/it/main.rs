@@ -8,4 +8,5 @@ mod faults;
 mod keep;
 mod many;
 mod numbers;
+mod spend;
 mod support;

@@ -1,0 +1,161 @@
+//! The budgets of accounts (`[[budget]]`).
+
+use std::sync::Arc;
+
+use softland_agent::core::NanoUsd;
+use softland_agent::core::policy::PolicyValue;
+use softland_gateway::{BudgetRule, BudgetWindow, OnExhausted, WindowLength};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::entry::Entry;
+use super::key::is_part;
+use super::{Config, ConfigReader, to_policy_value};
+
+/// One `[[budget]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BudgetConfig {
+    pub(super) rule: Arc<BudgetRule>,
+    /// The place of the table in the file.
+    place: String,
+}
+
+const KNOWN: [&str; 5] = ["account", "limit_usd", "limit_tokens", "window", "on_exhausted"];
+
+const ACCOUNT: &str = "an account such as \"acme/search\", or \"acme/search/*\" for each of its \
+     children, in quotes";
+const MONEY: &str = "an amount of dollars above zero and up to 9000000, such as 50 or 0.5";
+const TOKENS: &str = "a whole number of tokens above zero";
+const WINDOW: &str = "\"day\", \"week\", \"month\", or a length such as \"5h\" or \"90m\"";
+const EXHAUSTED: &str = "\"land\" or \"refuse\"";
+const ZONE: &str = "the name of a time zone such as \"Europe/Berlin\" or \"UTC\", in quotes";
+
+/// The largest limit of money. All programs that keep sums up to it keep them exactly.
+const MOST: NanoUsd = NanoUsd(9_000_000_000_000_000);
+
+impl Config {
+    /// Warns of each budget that no key spends from.
+    pub(super) fn warn_idle_budgets(&self) -> impl Iterator<Item = String> + '_ {
+        let accounts = || self.gateway.keys.iter().filter_map(|key| key.account.as_deref());
+        let is_idle = move |budget: &&BudgetConfig| {
+            !accounts().any(|account| budget.rule.find_path(account).is_some())
+        };
+        self.gateway.budgets.iter().filter(is_idle).map(|budget| {
+            let (place, pattern) = (&budget.place, budget.rule.pattern());
+            format!("{place}: no [[key]] has an account for which {pattern} is a budget")
+        })
+    }
+}
+
+impl ConfigReader<'_> {
+    /// Reads the top-level key `timezone`.
+    pub(super) fn read_timezone(&mut self, entry: &Entry<'_, '_>) {
+        let name = entry.value.as_str().map(str::trim);
+        let known = name.filter(|name| BudgetWindow::new(WindowLength::Day, name).is_ok());
+        match known {
+            Some(name) => self.timezone = name.to_owned(),
+            None => self.note_wrong_value(entry, ZONE),
+        }
+    }
+
+    /// Reads the budgets. The time zone has been read before them.
+    pub(super) fn read_budgets(&mut self, value: &Spanned<DeValue<'_>>) {
+        for (at, table) in self.read_rows("budget", value) {
+            let Some(rule) = self.read_budget(at, table) else { continue };
+            let same = |known: &&BudgetConfig| {
+                known.rule.pattern() == rule.pattern() && known.rule.window == rule.window
+            };
+            if let Some(known) = self.config.gateway.budgets.iter().find(same) {
+                let message = format!(
+                    "{:?} has a budget for this window in {}, too",
+                    rule.pattern(),
+                    known.place
+                );
+                self.note_problem(at, "budget.account", &message);
+            }
+            let place = self.format_place(at, "budget");
+            self.config.gateway.budgets.push(BudgetConfig { rule: Arc::new(rule), place });
+        }
+    }
+
+    fn read_budget(&mut self, at: usize, table: &DeTable<'_>) -> Option<BudgetRule> {
+        let (mut account, mut length) = (None, None);
+        let (mut limit, mut tokens_limit) = (None, None);
+        let mut on_exhausted = OnExhausted::Land;
+        let before = self.problems.len();
+        let whole = DeValue::Table(table.clone());
+        for entry in self.read_entries("budget", &whole, &KNOWN) {
+            match entry.name {
+                "account" => account = self.read_budget_account(&entry),
+                "limit_usd" => limit = self.read_budget_money(&entry),
+                "limit_tokens" => tokens_limit = self.read_budget_tokens(&entry),
+                "window" => {
+                    length = entry.value.as_str().and_then(WindowLength::parse);
+                    if length.is_none() {
+                        self.note_wrong_value(&entry, WINDOW);
+                    }
+                }
+                _ => match entry.value.as_str() {
+                    Some("land") => on_exhausted = OnExhausted::Land,
+                    Some("refuse") => on_exhausted = OnExhausted::Refuse,
+                    _ => self.note_wrong_value(&entry, EXHAUSTED),
+                },
+            }
+        }
+        for (key, allowed) in [("account", ACCOUNT), ("window", WINDOW)] {
+            if !table.contains_key(key) {
+                let message = format!("is required: {allowed}");
+                self.note_problem(at, &format!("budget.{key}"), &message);
+            }
+        }
+        if !table.contains_key("limit_usd") && !table.contains_key("limit_tokens") {
+            self.note_problem(at, "budget", "needs limit_usd or limit_tokens, or both");
+        }
+        if self.problems.len() > before {
+            return None;
+        }
+        let (account, each_child) = account?;
+        let window = BudgetWindow::new(length?, &self.timezone).ok()?;
+        Some(BudgetRule { account, each_child, limit, tokens_limit, window, on_exhausted })
+    }
+
+    /// Reads an account, and whether the budget is one for each of its children.
+    fn read_budget_account(&mut self, entry: &Entry<'_, '_>) -> Option<(String, bool)> {
+        let read = entry.value.as_str().and_then(|text| {
+            let (path, each_child) = match text.strip_suffix('*') {
+                Some("") => return Some((String::new(), true)),
+                Some(parent) => (parent.strip_suffix('/')?, true),
+                None => (text, false),
+            };
+            path.split('/').all(is_part).then(|| (path.to_owned(), each_child))
+        });
+        if read.is_none() {
+            self.note_wrong_value(entry, ACCOUNT);
+        }
+        read
+    }
+
+    fn read_budget_money(&mut self, entry: &Entry<'_, '_>) -> Option<NanoUsd> {
+        let amount = match to_policy_value(entry.value) {
+            PolicyValue::Int(number) => number.to_string().parse::<NanoUsd>().ok(),
+            PolicyValue::Float(number) => NanoUsd::from_dollars(number),
+            _ => None,
+        };
+        let amount = amount.filter(|amount| (NanoUsd(1)..=MOST).contains(amount));
+        if amount.is_none() {
+            self.note_wrong_value(entry, MONEY);
+        }
+        amount
+    }
+
+    fn read_budget_tokens(&mut self, entry: &Entry<'_, '_>) -> Option<u64> {
+        let tokens = match to_policy_value(entry.value) {
+            PolicyValue::Int(number) => u64::try_from(number).ok().filter(|tokens| *tokens > 0),
+            _ => None,
+        };
+        if tokens.is_none() {
+            self.note_wrong_value(entry, TOKENS);
+        }
+        tokens
+    }
+}
