@@ -35,7 +35,7 @@ pub(crate) use upstream::{SilenceLimit, UpstreamConfig};
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The top-level keys of a config (`docs/reference/config.md`); a run uses the first three only.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "policy",
     "price",
     "upstream",
@@ -51,6 +51,7 @@ const TABLES: [&str; 17] = [
     "log",
     "shared",
     "allow_unmetered",
+    "stream_comments",
     "header_policies",
     "timezone",
 ];

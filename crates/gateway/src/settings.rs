@@ -49,6 +49,8 @@ pub struct Settings {
     pub budgets: Vec<Arc<BudgetRule>>,
     /// True if requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
+    /// True if streams get no comments of softland's.
+    pub no_comments: bool,
     /// The ledger's file; `None`: off.
     pub ledger: Option<PathBuf>,
     /// True if the ledger is only read, for pages that show what other processes write.
@@ -83,6 +85,7 @@ impl Settings {
             header_policies: self.header_policies.clone(),
             budgets: self.budgets.clone(),
             allow_unmetered: self.allow_unmetered,
+            no_comments: self.no_comments,
             full_contents: self.ledger_full,
         }
     }

@@ -34,6 +34,8 @@ pub struct GovernSettings {
     pub budgets: Vec<Arc<BudgetRule>>,
     /// True if requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
+    /// True if streams get no comments of softland's.
+    pub no_comments: bool,
     /// True if records have whole contents, false if they have none.
     pub full_contents: bool,
 }

@@ -9,6 +9,7 @@ mod budget;
 mod compaction;
 mod count;
 mod end;
+mod end_facts;
 mod flow;
 mod head;
 mod history;

@@ -152,7 +152,7 @@ impl Relay {
         let is_ping = read.as_ref().is_some_and(|read| read.ping);
         self.incoming.heard += usize::from(!frame.data.is_empty() && !is_ping);
         let Some(mut read) = read else { return self.take_foreign(frame, out) };
-        self.incoming.known |= read.known;
+        self.incoming.known |= read.known && !frame.unframed;
         if self.incoming.mode == (RelayMode::Held { until_call: true }) && self.first_to_pass(&read)
         {
             self.incoming.mode = RelayMode::Live { calls: true };

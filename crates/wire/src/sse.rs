@@ -34,6 +34,8 @@ pub struct Frame<'a> {
     pub raw: &'a [u8],
     /// True if the input ended before the frame's blank line. Only the last frame can be cut.
     pub cut: bool,
+    /// True if the stream began with an object without a field's name, which is the data.
+    pub unframed: bool,
 }
 
 /// The reason a stream cannot be read further. The decoder stays in this state.
@@ -281,6 +283,12 @@ impl FrameRange {
         } else {
             Cow::Borrowed(text(self.fields.data)?)
         };
-        Ok(Frame { event: text(self.fields.event)?, data, raw, cut: self.cut })
+        Ok(Frame {
+            event: text(self.fields.event)?,
+            data,
+            raw,
+            cut: self.cut,
+            unframed: self.fields.unframed,
+        })
     }
 }

@@ -171,7 +171,8 @@ impl ConfigReader<'_> {
 pub(super) fn explain_misplaced_key(key: &str) -> Option<String> {
     let key = TABLES.iter().find(|known| **known == key)?;
     Some(match *key {
-        "listen" | "allowed_hosts" | "allow_unmetered" | "header_policies" | "timezone" => {
+        "listen" | "allowed_hosts" | "allow_unmetered" | "header_policies" | "stream_comments"
+        | "timezone" => {
             format!("unknown key here; `{key}` stands at the top of the file, before all tables")
         }
         "policy" | "upstream" | "shape" => {

@@ -40,6 +40,8 @@ pub(super) struct GatewayConfig {
     pub(super) retention: Option<RetentionSetting>,
     pub(super) events: Option<PathBuf>,
     pub(super) allow_unmetered: bool,
+    /// Whether streams get comments of softland's; `None`: they do.
+    pub(super) stream_comments: Option<bool>,
     /// The policies that `x-softland-policy` may select; `None` for each policy of the file.
     pub(super) header_policies: Option<Vec<String>>,
 }
@@ -113,6 +115,7 @@ impl ConfigReader<'_> {
             "allow_unmetered" => {
                 self.config.gateway.allow_unmetered = self.read_bool(&entry).unwrap_or(false);
             }
+            "stream_comments" => self.config.gateway.stream_comments = self.read_bool(&entry),
             "header_policies" => {
                 self.config.gateway.header_policies = self.read_policy_names(&entry);
             }

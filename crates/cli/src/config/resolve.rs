@@ -93,6 +93,7 @@ impl Config {
             header_policies: self.header_policies(),
             budgets: gateway.budgets.iter().map(|budget| Arc::clone(&budget.rule)).collect(),
             allow_unmetered: gateway.allow_unmetered,
+            no_comments: !gateway.stream_comments.unwrap_or(true),
             ledger: match &gateway.ledger {
                 Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),
                 Some(LedgerSetting::Off) | None => None,

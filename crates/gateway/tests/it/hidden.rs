@@ -166,7 +166,10 @@ async fn a_stream_says_what_was_done_to_it() {
         let upstream = Scripted::plays(vec![nothing(), says("the answer")]).await;
         let gateway = Running::with(governed(&upstream.url(), &[])).await;
         let message = after_a_call(api, true).post(&gateway).await;
-        assert_eq!(read(&message).comments, ["softland nudge"]);
+        let end = r#"softland {"outcome":"answered","reason":"final","cost_usd":"#;
+        let comments = read(&message).comments;
+        assert_eq!(comments[0], "softland nudge");
+        assert!(comments.len() == 2 && comments[1].starts_with(end), "{comments:?}");
         assert_eq!(message.header("x-softland-interventions"), None);
         let upstream = Scripted::plays(vec![calls(1)]).await;
         let keys = [("tool_calls_limit", Key::Int(1))];
@@ -177,6 +180,53 @@ async fn a_stream_says_what_was_done_to_it() {
         assert_eq!(comments.iter().filter(|c| *c == "softland none").count(), 1, "{comments:?}");
         assert_eq!(comments.iter().filter(|c| *c == "softland local_answer").count(), 1);
         assert_eq!(message.header("x-softland-interventions"), Some("ask"));
+    }
+}
+
+/// A run's end is told: in headers of a whole response, and in a stream before its last event.
+#[tokio::test]
+async fn the_end_of_a_run_is_told() {
+    for (api, stream) in all() {
+        let at = |limit| [("tool_calls_limit", Key::Int(limit))];
+        let upstream = Scripted::plays(vec![says("the answer")]).await;
+        let gateway = Running::with(governed(&upstream.url(), &at(1))).await;
+        let message = after_a_call(api, stream).post(&gateway).await;
+        let cost = message.header("x-softland-cost-usd").map(str::to_owned);
+        let comments = read(&message).comments;
+        let facts = if stream {
+            assert_eq!((message.header("x-softland-outcome"), cost), (None, None));
+            let (comment, end) = (comments.last().expect("a comment"), message.text());
+            let (at, last) = (end.find(comment).expect("it"), end.rfind("data: ").expect("an end"));
+            assert!(at < last, "{end}");
+            serde_json::from_str(comment.strip_prefix("softland ").expect("a name")).expect("JSON")
+        } else {
+            let told = |name: &str| message.header(&format!("x-softland-{name}"));
+            let cost: f64 = cost.expect("a price").parse().expect("a number");
+            json!({"outcome": told("outcome"), "reason": told("reason"), "limit": told("limit"),
+                "cost_usd": cost})
+        };
+        let mut wanted = json!({"outcome": "landed", "reason": "tool_calls",
+            "limit": "tool_calls_limit 1"});
+        wanted["cost_usd"] = facts["cost_usd"].clone();
+        assert!(facts["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0), "{facts}");
+        assert_eq!(facts, wanted);
+        // A run that goes on has no end, and where nothing limits it nothing is told.
+        for (reply, limit) in [(calls(1), Some(5)), (says("so"), None)] {
+            let upstream = Scripted::plays(vec![reply]).await;
+            let keys = limit.map(at).into_iter().flatten().collect::<Vec<_>>();
+            let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+            let message = after_a_call(api, stream).post(&gateway).await;
+            let ended = limit.is_none() && !stream;
+            assert_eq!(message.header("x-softland-outcome").is_some(), ended);
+            assert!(read(&message).comments.is_empty(), "{}", message.text());
+        }
+        // The operator may do without comments.
+        let upstream = Scripted::plays(vec![nothing(), says("the answer")]).await;
+        let mut settings = governed(&upstream.url(), &at(1));
+        settings.no_comments = true;
+        let gateway = Running::with(settings).await;
+        let message = after_a_call(api, stream).post(&gateway).await;
+        assert!(read(&message).comments.is_empty(), "{}", message.text());
     }
 }
 

@@ -160,10 +160,12 @@ impl GovernedRequest {
         if bytes.is_empty() {
             return Box::pin(self.answer_failure(done)).await;
         }
-        let head = self.response_head(&self.headers);
+        let mut head = self.response_head(&self.headers);
+        let ending = done.ended.clone();
         // Nothing is awaited before the request is closed: a client that leaves there would be
         // booked twice.
         self.close_request(Some(done)).await;
+        self.end_facts(ending.as_ref()).add_headers(&mut head);
         let mut response = http::Response::new(Body::from_bytes(bytes));
         *response.headers_mut() = head;
         response
@@ -230,7 +232,9 @@ impl GovernedRequest {
                         }
                         // Stored first: a client that has read the end may send its next request at
                         // once.
+                        let ending = done.ended.clone().filter(|_| !breaks);
                         Box::pin(self.close_request(Some(done))).await;
+                        self.comment_end(ending.as_ref());
                         return match self.flush_bytes(&client).await {
                             Ok(()) if breaks => client.abort(),
                             Ok(()) => client.finish(),
@@ -465,7 +469,9 @@ impl GovernedRequest {
                     self.write_tape(&event);
                     let done =
                         self.record.record_event(&self.opening, &self.account.state.id, &event);
-                    let done = done.filter(|_| self.exchange.is_streaming() && !self.is_observed());
+                    let told =
+                        self.exchange.is_streaming() && !self.is_observed() && self.comments();
+                    let done = done.filter(|_| told);
                     comments.extend(done.map(|word| format!(": softland {word}\n\n")));
                 }
             }

@@ -34,6 +34,8 @@ pub(super) struct RequestRecord {
     continues: Option<Arc<str>>,
     /// The interventions in the request, in order.
     done: Vec<&'static str>,
+    /// True once something was done to the request or its response.
+    intervened: bool,
     /// True once the client's request is decided on; later interventions concern the response.
     begun: bool,
     /// True if softland itself has answered.
@@ -75,6 +77,7 @@ impl RequestRecord {
             continues,
             done: Vec::new(),
             begun: false,
+            intervened: false,
             local: false,
             under_way: None,
             observed_end: None,
@@ -164,6 +167,11 @@ impl RequestRecord {
         }
     }
 
+    /// Returns true if something was done to the request or its response.
+    pub(super) fn has_intervened(&self) -> bool {
+        self.intervened
+    }
+
     /// Returns the interventions in the request, without repetitions.
     pub(super) fn request_interventions(&self) -> Vec<&'static str> {
         let mut done = self.done.clone();
@@ -205,6 +213,7 @@ impl RequestRecord {
                 } else {
                     services.meter.count_intervention(word);
                 }
+                self.intervened |= !self.observed;
                 if self.begun {
                     to_response = Some(word);
                 } else {

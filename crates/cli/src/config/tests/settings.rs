@@ -235,6 +235,17 @@ fn a_header_selects_policies_of_the_file_only() {
 }
 
 #[test]
+fn comments_in_streams_can_be_left_out() {
+    for (top, none) in
+        [("", false), ("stream_comments = true", false), ("stream_comments = false", true)]
+    {
+        let text = WHOLE.replace("header_policies = [\"strict\"]", top);
+        let settings = settings(&text, &Overrides::default()).unwrap();
+        assert_eq!(settings.no_comments, none, "{top}");
+    }
+}
+
+#[test]
 fn a_policy_that_is_asked_for_is_everybodys() {
     let asked = |name: &str| Overrides {
         policy: Some(name.to_owned()),
