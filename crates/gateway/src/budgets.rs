@@ -1,6 +1,8 @@
 //! The budgets of the accounts of keys: which there are, and what they had spent before this
 //! process began.
 
+pub(crate) mod windows;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -17,6 +17,7 @@ use softland_govern::runs::ObservedEnd;
 use softland_govern::{ClientKey, Meter};
 use softland_session::core::{LossCause, NanoUsd, Outcome};
 
+use crate::budgets::windows::BudgetNotices;
 use crate::key_spend::KeySpend;
 use crate::recap::Recap;
 
@@ -48,6 +49,7 @@ pub(crate) struct Metrics {
     cache_lost_usd: Family<CauseLabels, Counter<f64, AtomicU64>>,
     spend: Counter<f64, AtomicU64>,
     key_spend: KeySpend,
+    pub(crate) budget_notices: BudgetNotices,
     events: Family<EventLabels, Counter>,
     ledger_waiting: Gauge,
     tally: Tally,
@@ -188,6 +190,7 @@ impl Metrics {
             cache_lost_usd: Family::default(),
             spend: Counter::default(),
             key_spend: KeySpend::default(),
+            budget_notices: BudgetNotices::default(),
             events: Family::default(),
             ledger_waiting: Gauge::default(),
             tally: Tally::default(),
@@ -234,6 +237,8 @@ impl Metrics {
         registry.register("spend_usd", "What requests cost, in dollars", self.spend.clone());
         let help = "What the requests of a key cost, in dollars";
         registry.register("key_spend_usd", help, self.key_spend.family.clone());
+        let help = "Shares of budgets that were spent (notify_at)";
+        registry.register("budget_notices", help, self.budget_notices.family.clone());
         registry.register(
             "events",
             "Things an operator should know: refused clients, lost records",

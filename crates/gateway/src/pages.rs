@@ -15,6 +15,7 @@ use softland_pages::AllowedStyles;
 use self::list::RunFilter;
 use self::query::PageQuery;
 pub use self::start::add_history;
+use crate::budgets::windows::{self, BudgetState};
 use crate::page_files;
 use crate::serve::guard::EntryPoint;
 use crate::state::GatewayState;
@@ -31,6 +32,7 @@ mod questions;
 mod start;
 mod stream;
 mod totals;
+mod usage;
 
 /// Answers a request for a page, or for a file or an API path of a page.
 pub(crate) async fn answer_page(
@@ -110,6 +112,7 @@ async fn answer_read(
     let asked = match names {
         ["totals"] => PageQuery::from_parts(parts, &["days", "offset"])?,
         ["runs"] => PageQuery::from_parts(parts, &list::FILTERS)?,
+        ["usage"] => PageQuery::from_parts(parts, &usage::PARAMETERS)?,
         _ => PageQuery::from_parts(parts, &[])?,
     };
     match names {
@@ -117,7 +120,7 @@ async fn answer_read(
             let runs = list::list_runs(gate, &RunFilter::from_query(&asked)?).await;
             runs.map(|runs| json_response(&runs)).map_err(|error| state_away(&error))
         }
-        ["runs", run] => match list::find_run(gate, run).await {
+        ["runs", run] => match list::find_run_or_name(gate, run).await {
             Ok(row) => row.map(|row| json_response(&row)).ok_or_else(no_run),
             Err(why) => Err(page_refusal(StatusCode::SERVICE_UNAVAILABLE, &why)),
         },
@@ -126,6 +129,14 @@ async fn answer_read(
             let offset = asked.parse_number("offset", -1440..=1440, 0)?;
             Ok(json_response(&read_totals(gate, days.unsigned_abs(), offset).await))
         }
+        ["usage"] => usage::answer_usage(gate, &asked).await,
+        ["budgets"] => match windows::read_windows(gate).await {
+            Ok(states) => {
+                let rows: Vec<_> = states.iter().map(BudgetState::to_row).collect();
+                Ok(json_response(&json!({"v": 1, "budgets": rows})))
+            }
+            Err(away) => Err(page_refusal(StatusCode::SERVICE_UNAVAILABLE, &away.to_string())),
+        },
         ["events"] => {
             let permit = stream::StreamPermit::try_acquire(&gate.pages.open_streams)
                 .ok_or_else(pages_full)?;

@@ -38,6 +38,8 @@ pub struct BudgetRule {
     pub tokens_limit: Option<u64>,
     /// The window.
     pub window: BudgetWindow,
+    /// The shares of the limits at which the operator is told, above 0 and up to 1.
+    pub notify_at: Vec<f64>,
     /// What happens when it is used up.
     pub on_exhausted: OnExhausted,
 }
@@ -220,6 +222,7 @@ mod tests {
             limit: Some(NanoUsd(50_000_000_000)),
             tokens_limit: None,
             window: BudgetWindow::new(WindowLength::Day, "UTC").unwrap(),
+            notify_at: Vec::new(),
             on_exhausted: OnExhausted::Land,
         }
     }

@@ -28,6 +28,6 @@ pub use ledger::{Clock, DrainError, Ledger};
 pub use options::{OpenError, OpenProblem, Options};
 pub use read::{
     AccountSpend, Query, ReadError, Reader, RecordedSignal, Run, RunLookup, Step, StoredContent,
-    UnassignedTotals, Usage,
+    UnassignedTotals, Usage, UsageGroup, UsageQuery, UsageRow,
 };
 pub use record::{Event, Payer, Record, Request, RunEnd, RunStart};

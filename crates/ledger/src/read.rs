@@ -15,9 +15,11 @@ use crate::registry::RunRow;
 
 mod spend;
 mod totals;
+mod usage;
 
 pub use spend::AccountSpend;
 pub use totals::{RecordedSignal, StoredContent};
+pub use usage::{UsageGroup, UsageQuery, UsageRow};
 
 /// The time to wait for a lock.
 const BUSY: Duration = Duration::from_secs(2);

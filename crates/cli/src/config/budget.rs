@@ -20,7 +20,8 @@ pub(super) struct BudgetConfig {
     place: String,
 }
 
-const KNOWN: [&str; 5] = ["account", "limit_usd", "limit_tokens", "window", "on_exhausted"];
+const KNOWN: [&str; 6] =
+    ["account", "limit_usd", "limit_tokens", "window", "notify_at", "on_exhausted"];
 
 const ACCOUNT: &str = "an account such as \"acme/search\", or \"acme/search/*\" for each of its \
      children, in quotes";
@@ -28,6 +29,7 @@ const MONEY: &str = "an amount of dollars above zero and up to 9000000, such as 
 const TOKENS: &str = "a whole number of tokens above zero";
 const WINDOW: &str = "\"day\", \"week\", \"month\", or a length such as \"5h\" or \"90m\"";
 const EXHAUSTED: &str = "\"land\" or \"refuse\"";
+const SHARES: &str = "a list of shares above 0 and up to 1, such as [0.5, 0.8, 0.95]";
 const ZONE: &str = "the name of a time zone such as \"Europe/Berlin\" or \"UTC\", in quotes";
 
 /// The largest limit of money. All programs that keep sums up to it keep them exactly.
@@ -81,7 +83,7 @@ impl ConfigReader<'_> {
     fn read_budget(&mut self, at: usize, table: &DeTable<'_>) -> Option<BudgetRule> {
         let (mut account, mut length) = (None, None);
         let (mut limit, mut tokens_limit) = (None, None);
-        let mut on_exhausted = OnExhausted::Land;
+        let (mut notify_at, mut on_exhausted) = (Vec::new(), OnExhausted::Land);
         let before = self.problems.len();
         let whole = DeValue::Table(table.clone());
         for entry in self.read_entries("budget", &whole, &KNOWN) {
@@ -95,6 +97,7 @@ impl ConfigReader<'_> {
                         self.note_wrong_value(&entry, WINDOW);
                     }
                 }
+                "notify_at" => notify_at = self.read_shares(&entry),
                 _ => match entry.value.as_str() {
                     Some("land") => on_exhausted = OnExhausted::Land,
                     Some("refuse") => on_exhausted = OnExhausted::Refuse,
@@ -116,7 +119,15 @@ impl ConfigReader<'_> {
         }
         let (account, each_child) = account?;
         let window = BudgetWindow::new(length?, &self.timezone).ok()?;
-        Some(BudgetRule { account, each_child, limit, tokens_limit, window, on_exhausted })
+        Some(BudgetRule {
+            account,
+            each_child,
+            limit,
+            tokens_limit,
+            window,
+            notify_at,
+            on_exhausted,
+        })
     }
 
     /// Reads an account, and whether the budget is one for each of its children.
@@ -146,6 +157,27 @@ impl ConfigReader<'_> {
             self.note_wrong_value(entry, MONEY);
         }
         amount
+    }
+
+    /// Reads the shares at which the operator is told, in order.
+    fn read_shares(&mut self, entry: &Entry<'_, '_>) -> Vec<f64> {
+        let share = |value: &Spanned<DeValue<'_>>| {
+            let share = match to_policy_value(value.get_ref()) {
+                PolicyValue::Int(1) => 1.0,
+                PolicyValue::Float(number) => number,
+                _ => return None,
+            };
+            Some(share).filter(|share| *share > 0.0 && *share <= 1.0)
+        };
+        let shares = entry.value.as_array();
+        let shares = shares.and_then(|shares| shares.iter().map(share).collect::<Option<Vec<_>>>());
+        let Some(mut shares) = shares else {
+            self.note_wrong_value(entry, SHARES);
+            return Vec::new();
+        };
+        shares.sort_by(f64::total_cmp);
+        shares.dedup();
+        shares
     }
 
     fn read_budget_tokens(&mut self, entry: &Entry<'_, '_>) -> Option<u64> {

@@ -13,6 +13,7 @@ use softland_ledger::{Query, Reader, Run, RunLookup};
 use super::query::PageQuery;
 use super::questions;
 use crate::run_row::RunRow;
+use crate::serve::route::decode_percent;
 use crate::state::GatewayState;
 
 /// The number of the ledger's runs in one list.
@@ -166,6 +167,37 @@ pub(super) async fn find_run(gate: &Arc<GatewayState>, run: &str) -> Result<Opti
     Ok(with_questions(gate, vec![row]).await.pop())
 }
 
+/// Returns one run by its id, as a segment of a path, or else the newest run to which a client gave
+/// this name (`x-softland-run`).
+///
+/// # Errors
+/// The same as those of [`find_run`].
+pub(super) async fn find_run_or_name(
+    gate: &Arc<GatewayState>,
+    segment: &str,
+) -> Result<Option<Value>, String> {
+    let Ok(name) = String::from_utf8(decode_percent(segment)) else { return Ok(None) };
+    if let Some(row) = find_run(gate, &name).await? {
+        return Ok(Some(row));
+    }
+    let live = gate.services.state.list_runs(0).await.map_err(|error| error.to_string())?;
+    let named = live.runs.iter().filter(|run| run.info.name.as_deref() == Some(name.as_str()));
+    let newest = named.max_by_key(|run| run.info.started).map(|run| Arc::clone(&run.run));
+    let newest = match (newest, gate.live_config().settings.ledger.clone()) {
+        (Some(run), _) => Some(run),
+        (None, None) => None,
+        (None, Some(path)) => {
+            let read = tokio::task::spawn_blocking(move || newest_named(&path, &name)).await;
+            let found = read.unwrap_or_else(|error| Err(error.to_string()));
+            found.map_err(|why| ledger_trouble(&why))?.map(Into::into)
+        }
+    };
+    match newest {
+        Some(run) => find_run(gate, &run).await,
+        None => Ok(None),
+    }
+}
+
 /// Returns the message for a person about a ledger that cannot be read.
 pub(super) fn ledger_trouble(why: &str) -> String {
     format!("the ledger cannot be read: {why}")
@@ -182,6 +214,12 @@ fn read_run(path: &Path, run: &str) -> Result<Option<Run>, String> {
         RunLookup::One(found) => Ok(Some(*found).filter(|found| found.run == run)),
         RunLookup::Nothing | RunLookup::Several(_) => Ok(None),
     }
+}
+
+fn newest_named(path: &Path, name: &str) -> Result<Option<String>, String> {
+    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+    let mut named = reader.find_named(name).map_err(|error| error.to_string())?;
+    Ok(named.pop().map(|run| run.run))
 }
 
 async fn with_questions(gate: &Arc<GatewayState>, runs: Vec<Value>) -> Vec<Value> {

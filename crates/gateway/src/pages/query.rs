@@ -79,6 +79,6 @@ impl PageQuery {
     }
 }
 
-fn bad_parameter(what: &str) -> Refusal {
+pub(super) fn bad_parameter(what: &str) -> Refusal {
     page_refusal(StatusCode::BAD_REQUEST, what)
 }

@@ -307,7 +307,7 @@ fn sound(before: &str, path: &str) -> Result<(), String> {
 }
 
 /// Decodes `%XX` once, as a server does.
-fn decode_percent(path: &str) -> Vec<u8> {
+pub(crate) fn decode_percent(path: &str) -> Vec<u8> {
     let hex = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
     let bytes = path.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -36,6 +36,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const CANCELS: Duration = Duration::from_secs(1);
 /// The interval in which the leases of reservations are extended: a quarter of their length.
 const LEASES: Duration = Duration::from_secs(15);
+/// The interval between two looks at what the windows of budgets have spent.
+const BUDGETS: Duration = Duration::from_secs(15);
 /// The time that streams that were cut off have to book their spend.
 const ACCOUNTS_CLOSE: Duration = Duration::from_secs(1);
 /// The time that requests to the admin address have after the last client request has ended.
@@ -213,12 +215,21 @@ async fn sweep_runs(gate: &GatewayState) {
     let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
     let mut cancels = tokio::time::interval(CANCELS);
     let mut leases = tokio::time::interval(LEASES);
+    let mut budgets = tokio::time::interval(BUDGETS);
     loop {
         tokio::select! {
             _ = sweep.tick() => gate.end_idle().await,
             _ = cancels.tick() => gate.services.stop_cancelled().await,
             _ = leases.tick() => gate.services.renew_leases().await,
+            _ = budgets.tick() => note_budgets(gate).await,
         }
+    }
+}
+
+/// Tells the operator of budgets that have reached a share.
+async fn note_budgets(gate: &GatewayState) {
+    if let Err(error) = budgets::windows::read_windows(gate).await {
+        tracing::debug!(%error, "the windows of budgets are not known");
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use softland_gateway::{
     BudgetRule, BudgetWindow, ClientKey, KeyEntry, OnExhausted, Settings, TokenDigest, WindowLength,
 };
@@ -22,6 +22,10 @@ const LIMIT: u64 = 20_000_000;
 const NOON: u64 = 1_795_780_800_000;
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
+/// The window of five hours that begins at noon.
+const FIRST: &str = "2026-11-27T12:00:00+00:00";
+const LAST: &str = "2026-11-27T17:00:00+00:00";
+const NULL: Value = Value::Null;
 
 /// A key whose token is `NAME-token`.
 fn key(name: &str, account: &str) -> KeyEntry {
@@ -38,6 +42,7 @@ fn budget(account: &str, each_child: bool, on_exhausted: OnExhausted) -> Arc<Bud
         limit: Some(softland_session::core::NanoUsd(LIMIT)),
         tokens_limit: None,
         window: BudgetWindow::new(WindowLength::Day, "Europe/Berlin").expect("a zone"),
+        notify_at: vec![0.25, 0.5],
         on_exhausted,
     })
 }
@@ -87,8 +92,12 @@ impl Place {
     }
 
     async fn run_of(&self, run: &str) -> Value {
-        let got = self.gateway.ask(self.gateway.request(&format!("GET /api/runs/{run}"), &[], ""));
-        serde_json::from_str(got.await.text()).expect("JSON")
+        self.read_api(&format!("/api/runs/{run}")).await
+    }
+
+    async fn read_api(&self, path: &str) -> Value {
+        let got = self.gateway.ask(self.gateway.request(&format!("GET {path}"), &[], "")).await;
+        serde_json::from_str(got.text()).expect("JSON")
     }
 }
 
@@ -223,4 +232,60 @@ async fn k13_a_restart_does_not_refill_a_budget() {
         let got = client(Api::Anthropic, "ana").asking("And now?").post(&place.gateway).await;
         assert_eq!(got.status(), 200, "{}", got.text());
     }
+}
+
+/// The API shows what each window has left, and the operator is told once of each share.
+#[tokio::test]
+async fn k14_windows_are_shown_and_shares_told() {
+    let place = Place::with(|settings| {
+        let rolling = BudgetWindow::new(WindowLength::Rolling(5 * HOUR), "UTC").expect("a zone");
+        let tokens = BudgetRule {
+            limit: None,
+            tokens_limit: Some(10_000_000),
+            window: rolling,
+            ..Arc::unwrap_or_clone(budget("acme", false, OnExhausted::Land))
+        };
+        settings.budgets = vec![budget("acme", true, OnExhausted::Refuse), Arc::new(tokens)];
+    })
+    .await;
+    let unused = place.read_api("/api/budgets").await;
+    let [ana, bo, acme] = &unused["budgets"].as_array().expect("rows")[..] else {
+        unreachable!("{unused}")
+    };
+    assert_eq!([&ana["account"], &bo["account"]], ["acme/ana", "acme/bo"]);
+    assert_eq!(ana["begins"], "2026-11-27T00:00:00+01:00");
+    assert_eq!((&acme["begins"], &acme["ends"], &acme["limit_usd"]), (&NULL, &NULL, &NULL));
+    assert_eq!((&acme["window"], &acme["left_tokens"]), (&json!("5h"), &json!(10_000_000)));
+    place.ask_to_refusal(Api::Anthropic).await;
+    let told = |share: &str| {
+        let labels = format!("account=\"acme/ana\",window=\"day\",share=\"{share}\"");
+        format!("softland_budget_notices_total{{{labels}}} 1")
+    };
+    for _ in 0..2 {
+        let used = place.read_api("/api/budgets").await;
+        let (ana, bo, acme) = (&used["budgets"][0], &used["budgets"][1], &used["budgets"][2]);
+        let spent = place.sim.billed();
+        let dollars = |nano: u64| json!(nano as f64 / 1e9);
+        assert_eq!(
+            ana,
+            &json!({"account": "acme/ana", "rule": "acme/*", "window": "day",
+                "timezone": "Europe/Berlin", "on_exhausted": "refuse",
+                "begins": "2026-11-27T00:00:00+01:00", "ends": "2026-11-28T00:00:00+01:00",
+                "limit_usd": 0.02, "spent_usd": dollars(spent), "reserved_usd": 0.0,
+                "left_usd": dollars(LIMIT - spent), "limit_tokens": null,
+                "spent_tokens": acme["spent_tokens"], "reserved_tokens": 0, "left_tokens": null,
+                "notify_at": [0.25, 0.5], "reached": 0.5})
+        );
+        assert_eq!((&bo["spent_usd"], &bo["reached"]), (&json!(0.0), &NULL));
+        assert_eq!((&acme["begins"], &acme["ends"]), (&json!(FIRST), &json!(LAST)));
+        let metrics = place.gateway.metrics().await;
+        assert!(metrics.contains(&told("0.25")) && metrics.contains(&told("0.5")), "{metrics}");
+        assert!(!metrics.contains("account=\"acme/bo\",window"), "{metrics}");
+    }
+    place.clock.fetch_add(DAY, Ordering::SeqCst);
+    let next = place.read_api("/api/budgets").await;
+    assert_eq!(
+        (&next["budgets"][0]["spent_usd"], &next["budgets"][2]["begins"]),
+        (&json!(0.0), &NULL)
+    );
 }

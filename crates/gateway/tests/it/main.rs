@@ -41,5 +41,6 @@ mod told;
 mod transparent;
 mod truths;
 mod upstreams;
+mod usage;
 mod watching;
 mod windows;

@@ -29,6 +29,7 @@ fn budget(account: &str, each_child: bool, on_exhausted: OnExhausted) -> BudgetR
         limit: Some(LIMIT),
         tokens_limit: None,
         window: BudgetWindow::new(WindowLength::Day, "Europe/Berlin").expect("a zone"),
+        notify_at: Vec::new(),
         on_exhausted,
     }
 }

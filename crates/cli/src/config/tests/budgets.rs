@@ -9,7 +9,7 @@ const ROW: &str = "account = 'acme'\nlimit_usd = 50\nwindow = 'day'\n";
 #[test]
 fn budgets_become_what_the_gateway_is_told() {
     let text = "[[budget]]\naccount = 'acme/search/*'\nlimit_usd = 0.5\nlimit_tokens = 7\n\
-                window = '5h'\non_exhausted = 'refuse'\n\
+                window = '5h'\non_exhausted = 'refuse'\nnotify_at = [1, 0.5, 0.95, 0.5]\n\
                 [[budget]]\naccount = 'acme'\nlimit_usd = 9000000\nwindow = 'month'\n\
                 [[budget]]\naccount = '*'\nlimit_tokens = 1\nwindow = 'day'\n";
     let settings = settings(&format!("timezone = 'Europe/Berlin'\n{text}"), &Overrides::default());
@@ -18,6 +18,7 @@ fn budgets_become_what_the_gateway_is_told() {
     assert_eq!(child.pattern(), "acme/search/*");
     assert_eq!((child.limit, child.tokens_limit), (Some(NanoUsd(500_000_000)), Some(7)));
     assert_eq!(child.on_exhausted, OnExhausted::Refuse);
+    assert_eq!((&child.notify_at, &all.notify_at), (&vec![0.5, 0.95, 1.0], &Vec::new()));
     let month = BudgetWindow::new(WindowLength::Month, "Europe/Berlin").unwrap();
     assert_eq!((&acme.window, acme.pattern()), (&month, "acme".to_owned()));
     assert_eq!(acme.on_exhausted, OnExhausted::Land);
@@ -41,6 +42,9 @@ fn each_mistake_in_a_budget_is_named() {
         ("account = 'a'\nlimit_tokens = 0\nwindow = 'day'", "budget.limit_tokens: must be"),
         ("account = 'a'\nlimit_usd = 1\nwindow = 'year'", "budget.window: must be"),
         ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\non_exhausted = 'x'", "must be \"land\""),
+        ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nnotify_at = 0.5", "must be a list of"),
+        ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nnotify_at = [0]", "must be a list of"),
+        ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nnotify_at = [80.0]", "above 0 and up to 1"),
         ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nlimit = 1", "budget.limit"),
     ] {
         let problems = problems(&format!("[[budget]]\n{rows}\n"));
