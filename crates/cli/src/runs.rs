@@ -97,9 +97,6 @@ fn run_deletion(
     deletion: &Deletion,
     writer: &Writer,
 ) -> Result<ExitCode, Failure> {
-    let gone = |path: &Path, which: DeleteTarget<'_>| {
-        delete_runs(path, which).map_err(|error| Failure::usage(error.to_string()))
-    };
     match deletion {
         Deletion::Run(prefix) => {
             if ledgers.open.is_empty() {
@@ -115,22 +112,40 @@ fn run_deletion(
             };
             let (path, run) = (ledger.path.clone(), run.run.clone());
             drop(ledgers);
-            gone(&path, DeleteTarget::Run(&run))?;
+            delete_from(&path, DeleteTarget::Run(&run))?;
             writer.write_note(&format!("deleted {run}"));
         }
         Deletion::Before(time) => {
-            let paths = ledgers.into_paths();
-            for path in &paths {
-                let runs = gone(path, DeleteTarget::Before(time_ago(*time)))?;
-                let from = match paths.len() {
-                    1 => String::new(),
-                    _ => format!(" from {}", path.display()),
-                };
-                writer.write_note(&format!("deleted {}{from}", format_count(runs, "run")));
-            }
+            delete_everywhere(ledgers, DeleteTarget::Before(time_ago(*time)), writer)?;
+        }
+        Deletion::Of { session, key } => {
+            let which = DeleteTarget::Of { session: session.as_deref(), key: key.as_deref() };
+            delete_everywhere(ledgers, which, writer)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes runs from all ledgers, and says how many from which.
+fn delete_everywhere(
+    ledgers: Ledgers,
+    which: DeleteTarget<'_>,
+    writer: &Writer,
+) -> Result<(), Failure> {
+    let paths = ledgers.into_paths();
+    for path in &paths {
+        let runs = delete_from(path, which)?;
+        let from = match paths.len() {
+            1 => String::new(),
+            _ => format!(" from {}", path.display()),
+        };
+        writer.write_note(&format!("deleted {}{from}", format_count(runs, "run")));
+    }
+    Ok(())
+}
+
+fn delete_from(path: &Path, which: DeleteTarget<'_>) -> Result<u64, Failure> {
+    delete_runs(path, which).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Refuses to delete a run that is not in a ledger.

@@ -27,7 +27,7 @@ mod tables;
 
 pub(crate) use rows::{COLUMNS, StoredLine, read_lines, read_run_row, run_sql};
 pub(crate) use schema::{add_compat_views, check_version};
-pub(crate) use sweep::{STEP, drop_old, drop_run};
+pub(crate) use sweep::{STEP, drop_named, drop_old, drop_run};
 
 /// The time to wait for another process's lock before a batch counts as failed.
 const BUSY: Duration = Duration::from_millis(250);

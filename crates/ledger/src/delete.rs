@@ -20,6 +20,13 @@ pub enum DeleteTarget<'a> {
     /// The runs with no record since this time, in milliseconds since 1970, and requests of the
     /// same age that belong to no run.
     Before(u64),
+    /// The runs of a session, of a key, or of both, and requests of theirs that belong to no run.
+    Of {
+        /// The session.
+        session: Option<&'a str>,
+        /// The name of the key.
+        key: Option<&'a str>,
+    },
 }
 
 /// Deletes runs with all their data, in small steps. Returns the number of deleted runs. The
@@ -42,7 +49,14 @@ pub fn delete_runs(
     }
     let deleted = match which {
         DeleteTarget::Run(run) => delete_run(&connection, run),
-        DeleteTarget::Before(time) => delete_older(&connection, time),
+        DeleteTarget::Before(time) => {
+            delete_in_steps(&connection, |db| db::drop_old(db, time, db::STEP))
+        }
+        // Nothing is named, so nothing is meant.
+        DeleteTarget::Of { session: None, key: None } => Ok(0),
+        DeleteTarget::Of { session, key } => {
+            delete_in_steps(&connection, |db| db::drop_named(db, (session, key), db::STEP))
+        }
     };
     Ok(deleted.map_err(|error| ReadError::new(path, error))?)
 }
@@ -56,12 +70,16 @@ fn delete_run(db: &Connection, run: &str) -> rusqlite::Result<u64> {
     Ok(1)
 }
 
-fn delete_older(db: &Connection, before: u64) -> rusqlite::Result<u64> {
+/// Repeats a step until it deletes less than [`db::STEP`] rows. Returns the number of deleted runs.
+fn delete_in_steps(
+    db: &Connection,
+    step: impl Fn(&Connection) -> rusqlite::Result<usize>,
+) -> rusqlite::Result<u64> {
     db.pragma_update(None, "secure_delete", true)?;
     let count = || db.query_row("SELECT count(*) FROM runs", [], |row| row.get::<_, i64>(0));
     let all = count()?;
     loop {
-        match db::drop_old(db, before, db::STEP) {
+        match step(db) {
             Ok(dropped) if dropped < db::STEP => break,
             Ok(_) => {}
             Err(error) if is_stale_snapshot(&error) => {

@@ -50,6 +50,8 @@ pub(crate) enum Deletion {
     Run(String),
     /// Runs that were last heard of longer ago than this.
     Before(Millis),
+    /// Runs of a session, of a key, or of both.
+    Of { session: Option<String>, key: Option<String> },
 }
 
 /// The parsed arguments of `softland show`.
@@ -69,6 +71,7 @@ Examples:
   softland runs --since 1d
   softland runs --json --limit 0 | jq -s 'map(.cost_usd) | add'
   softland runs --delete --before 30d
+  softland runs --delete --key ana
 
 Without --ledger and --config, the list has the runs of softland.db in the current folder, of
 softland.db in the user's state folder, and those that `softland run` recorded itself; --json names
@@ -113,7 +116,8 @@ pub(super) fn runs_command() -> Command {
                 .help("Only runs that began within this time, such as 1d"),
         )
         .arg(spec::text_flag("delete", "RUN").num_args(0..=1).help(
-            "Delete this run (its id, a unique beginning of it, or its name), or those --before",
+            "Delete this run (its id, a unique beginning of it, or its name), those --before, or \
+             those of the --session and the --key",
         ))
         .arg(spec::text_flag("before", "TIME").requires("delete").help(
             "With --delete: delete all runs whose last record is older than this, such as 30d",
@@ -187,13 +191,22 @@ fn parse_deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
     if !matches.contains_id("delete") {
         return Ok(None);
     }
-    match (get_value::<String>(matches, "delete"), parse_time(matches, "before")?) {
-        (Some(run), None) if !run.is_empty() => Ok(Some(Deletion::Run(run))),
-        (None, Some(time)) => Ok(Some(Deletion::Before(time))),
-        (Some(_), Some(_)) => {
-            Err(Failure::usage("--delete takes either RUN or --before TIME, not both"))
-        }
-        _ => Err(Failure::usage("--delete needs a RUN, or --before TIME")),
+    let others = ["account", "policy", "agent", "model", "text", "since"];
+    if let Some(other) = others.iter().find(|name| matches.contains_id(name)) {
+        return Err(Failure::usage(format!("--delete does not go by --{other}")));
+    }
+    let (session, key) = (get_value(matches, "session"), get_value(matches, "key"));
+    let named = session.is_some() || key.is_some();
+    match (get_value::<String>(matches, "delete"), parse_time(matches, "before")?, named) {
+        (Some(run), None, false) if !run.is_empty() => Ok(Some(Deletion::Run(run))),
+        (None, Some(time), false) => Ok(Some(Deletion::Before(time))),
+        (None, None, true) => Ok(Some(Deletion::Of { session, key })),
+        (None, None, false) | (Some(_), None, false) => Err(Failure::usage(
+            "--delete needs a RUN, --before TIME, or --session ID or --key NAME",
+        )),
+        _ => Err(Failure::usage(
+            "--delete takes one of RUN, --before TIME, and --session ID with or without --key NAME",
+        )),
     }
 }
 

@@ -281,9 +281,14 @@ fn runs_and_show_take_a_ledger() {
     };
     assert_eq!(delete(&["run-1"]), Deletion::Run("run-1".to_owned()));
     assert_eq!(delete(&["--before", "2d"]), Deletion::Before("48h".parse().unwrap()));
+    let named = Deletion::Of { session: Some("s".to_owned()), key: Some("ana".to_owned()) };
+    assert_eq!(delete(&["--session", "s", "--key", "ana"]), named);
     for (args, message) in [
-        (&["runs", "--delete"][..], "--delete needs a RUN, or --before TIME"),
-        (&["runs", "--delete", "run-1", "--before", "1d"], "either RUN or --before TIME, not both"),
+        (&["runs", "--delete"][..], "--delete needs a RUN, --before TIME, or"),
+        (&["runs", "--delete", "run-1", "--before", "1d"], "--delete takes one of RUN, --before"),
+        (&["runs", "--delete", "run-1", "--key", "ana"], "--delete takes one of RUN, --before"),
+        (&["runs", "--delete", "--key", "ana", "--before", "1d"], "--delete takes one of RUN"),
+        (&["runs", "--delete", "--key", "a", "--model", "m"], "--delete does not go by --model"),
         (&["runs", "--before", "1d"], "--delete"),
         (
             &["runs", "--since", "yesterday"],

@@ -375,7 +375,7 @@ fn runs_are_deleted_by_id_or_by_age() {
     assert_eq!(left(), ["run-b", "run-a2"]);
     runs(&["--delete", "run-a2"]).status(0).says("deleted run-a2");
     assert_eq!(left(), ["run-b"]);
-    runs(&["--delete"]).status(2).says("--delete needs a RUN, or --before TIME");
+    runs(&["--delete"]).status(2).says("--delete needs a RUN, --before TIME, or");
     // Deleted content does not remain in the file.
     let bytes = std::fs::read(folder.path().join("softland.db")).unwrap();
     assert!(!bytes.windows(6).any(|window| window == b"run-a2"));

@@ -23,14 +23,36 @@ pub(crate) fn drop_old(db: &Connection, before: u64, most: usize) -> rusqlite::R
     for id in &old {
         drop_rows(&transaction, *id)?;
     }
-    for seq in &loose {
-        for table in ["requests", "contents"] {
-            let sql = format!("DELETE FROM {table} WHERE run_id = 0 AND seq = ?1");
-            transaction.prepare_cached(&sql)?.execute([seq])?;
-        }
-    }
+    drop_loose(&transaction, &loose)?;
     transaction.commit()?;
     Ok(old.len().max(loose.len()))
+}
+
+/// Deletes up to `most` runs, and up to `most` requests without a run, of this session and of this
+/// key, each where it is given. Returns the larger of the two numbers.
+pub(crate) fn drop_named(
+    db: &Connection,
+    (session, key): (Option<&str>, Option<&str>),
+    most: usize,
+) -> rusqlite::Result<usize> {
+    let limit = i64::try_from(most).unwrap_or(i64::MAX);
+    let named = "(?1 IS NULL OR session = ?1) AND (?2 IS NULL OR key = ?2)";
+    let runs = format!("SELECT id FROM runs WHERE {named} LIMIT ?3");
+    let loose = format!("SELECT seq FROM requests WHERE run_id = 0 AND {named} LIMIT ?3");
+    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    let select = |sql: &str| -> rusqlite::Result<Vec<i64>> {
+        let mut rows = transaction.prepare_cached(sql)?;
+        rows.query_map(params![session, key, limit], |row| row.get(0))?.collect()
+    };
+    let (runs, loose) = (select(&runs)?, select(&loose)?);
+    for id in &runs {
+        drop_rows(&transaction, *id)?;
+    }
+    drop_loose(&transaction, &loose)?;
+    let open = format!("DELETE FROM open_requests WHERE {named}");
+    transaction.prepare_cached(&open)?.execute(params![session, key])?;
+    transaction.commit()?;
+    Ok(runs.len().max(loose.len()))
 }
 
 /// Deletes one run by its database id.
@@ -42,6 +64,17 @@ pub(crate) fn drop_run(db: &Connection, id: i64) -> rusqlite::Result<()> {
 
 fn select_ids(db: &Connection, sql: &str, before: i64, limit: i64) -> rusqlite::Result<Vec<i64>> {
     db.prepare_cached(sql)?.query_map(params![before, limit], |row| row.get(0))?.collect()
+}
+
+/// Deletes requests without a run, by their numbers.
+fn drop_loose(db: &Connection, loose: &[i64]) -> rusqlite::Result<()> {
+    for seq in loose {
+        for table in ["requests", "contents"] {
+            let sql = format!("DELETE FROM {table} WHERE run_id = 0 AND seq = ?1");
+            db.prepare_cached(&sql)?.execute([seq])?;
+        }
+    }
+    Ok(())
 }
 
 fn drop_rows(db: &Connection, id: i64) -> rusqlite::Result<()> {

@@ -1,7 +1,7 @@
 //! What accounts have spent, as the ledger says it.
 
 use softland_core::NanoUsd;
-use softland_ledger::{AccountSpend, Payer, Record};
+use softland_ledger::{AccountSpend, DeleteTarget, Payer, Query, Record, delete_runs};
 
 use crate::support::*;
 
@@ -49,6 +49,55 @@ fn open_requests_are_summed() {
     assert_eq!(summed.cost, spend(NOW, 2).cost);
     // What a process of before has read from its cache is not known of an open request.
     assert_eq!(summed.tokens, 3070 + 30);
+}
+
+/// A key's runs go with their contents, their open requests and their requests without a run, and
+/// nobody else's do.
+#[test]
+fn what_a_key_has_asked_is_deleted() {
+    let place = Place::new();
+    let ledger = place.open();
+    for (run, key, session) in
+        [("a1", "ana", "s1"), ("a2", "ana", "s2"), ("b1", "bo", "s1"), ("n1", "", "s1")]
+    {
+        let payer = Payer { key: Some(key.into()).filter(|_| !key.is_empty()), account: None };
+        let Record::RunStart(begun) = start(run) else { unreachable!() };
+        let session = Some(session.into());
+        let begun = softland_ledger::RunStart {
+            payer: payer.clone(),
+            session: session.clone().unwrap(),
+            ..begun
+        };
+        ledger.record(Record::RunStart(begun));
+        for run in [Some(run), None] {
+            let Record::Request(asked) = request(run, 1) else { unreachable!() };
+            let (payer, session) = (payer.clone(), session.clone());
+            ledger.record(Record::Request(softland_ledger::Request { payer, session, ..asked }));
+        }
+    }
+    ledger.record(asked("acme", 1, true));
+    ledger.drain(LONG).unwrap();
+    let left = || {
+        let reader = place.reader();
+        let runs = reader.list_runs(&Query::default()).unwrap().into_iter().map(|run| run.run);
+        let mut runs: Vec<String> = runs.collect();
+        runs.sort();
+        (runs, reader.sum_unassigned(&Query::default()).unwrap().requests)
+    };
+    let delete =
+        |session, key| delete_runs(&place.db(), DeleteTarget::Of { session, key }).unwrap();
+    assert_eq!(delete(None, None), 0);
+    assert_eq!(delete(Some("s2"), Some("bo")), 0);
+    assert_eq!(delete(Some("s1"), Some("ana")), 1);
+    assert_eq!(left(), (["a2", "b1", "n1"].map(str::to_owned).into(), 3));
+    assert_eq!(delete(None, Some("ana")), 1);
+    assert_eq!(left(), (["b1", "n1"].map(str::to_owned).into(), 2));
+    let reader = place.reader();
+    assert_eq!(reader.sum_account("acme", 0).unwrap().tokens, 30, "another key's, under way");
+    assert_eq!(delete(None, Some("k")), 0);
+    assert_eq!(reader.sum_account("acme", 0).unwrap().tokens, 0);
+    assert_eq!(delete(Some("s1"), None), 2);
+    assert_eq!(left(), (Vec::new(), 0));
 }
 
 /// Each span begins with the first request after the one before it.
