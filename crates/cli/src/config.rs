@@ -21,6 +21,7 @@ mod policy;
 mod price;
 mod resolve;
 mod shape;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod upstream;
@@ -29,6 +30,7 @@ pub(crate) use entry::{LISTEN, parse_listen_address};
 pub(crate) use gateway::LedgerSetting;
 pub(crate) use policy::find_unlimitable_tools;
 pub(crate) use resolve::{Env, LEDGER, Overrides};
+pub(crate) use shared::SharedUrl;
 pub(crate) use upstream::{SilenceLimit, UpstreamConfig};
 
 /// The largest config file that is read, in bytes.
@@ -149,9 +151,10 @@ impl Config {
     /// Returns the names of the variables that hold credentials.
     pub(crate) fn key_variables(&self) -> impl Iterator<Item = &str> {
         let upstreams = self.upstreams.values().filter_map(|upstream| upstream.key.as_ref());
+        let shared = self.gateway.shared.variable();
         let gateway = [&self.gateway.admin_token, &self.gateway.client_tokens];
         let keys = self.gateway.keys.iter().filter_map(|key| key.token_variable());
-        let variables = upstreams.chain(gateway.into_iter().flatten()).chain(keys);
+        let variables = upstreams.chain(gateway.into_iter().flatten()).chain(keys).chain(shared);
         variables.map(|variable| variable.name.as_str())
     }
 

@@ -27,6 +27,7 @@ mod run;
 mod runs;
 mod serve;
 mod settings;
+mod shared_state;
 mod show;
 mod sim;
 mod threads;

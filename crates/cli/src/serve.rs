@@ -10,19 +10,20 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
-use crate::config::{Config, LEDGER, Overrides};
+use crate::config::{Config, LEDGER, Overrides, SharedUrl};
 use crate::failure::{Failure, status};
 use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
 use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};
 use crate::logging;
 use crate::platform::{Reloads, Signals};
 use crate::render::Writer;
+use crate::shared_state;
 use crate::threads;
 
 /// Serves until a signal stops the gateway.
 pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let _log = logging::log_to_stderr()?;
-    let ReadSettings { settings, ledger, warnings, declared } =
+    let ReadSettings { settings, shared, ledger, warnings, declared } =
         read_settings(args).map_err(Failure::from_messages)?;
     let writer = Writer::for_process();
     for warning in &warnings {
@@ -30,7 +31,8 @@ pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let runtime = threads::build_serving_runtime().map_err(system)?;
-    let served = runtime.block_on(serve_gateway(args, settings, (ledger, declared), &writer));
+    let served =
+        runtime.block_on(serve_gateway(args, (settings, shared), (ledger, declared), &writer));
     // The process does not wait for requests that a second signal cut off.
     runtime.shutdown_background();
     served
@@ -39,6 +41,7 @@ pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
 /// The gateway's settings, from the flags and the current config.
 struct ReadSettings {
     settings: Settings,
+    shared: SharedUrl,
     ledger: LedgerChoice,
     warnings: Vec<String>,
     /// What the config declares, by [`Config::list_declared`].
@@ -59,22 +62,24 @@ fn read_settings(args: &ServeArgs) -> Result<ReadSettings, Vec<String>> {
     };
     let env = |name: &str| std::env::var(name).ok();
     let settings = config.resolve_settings(&asked, &env)?;
+    let shared = config.resolve_shared(&env)?;
     let here = args.config.is_some() || Path::new(LEDGER).exists();
     let flags = LedgerFlags { off: args.no_ledger, here };
     let ledger = choose_ledger(&config, flags, &env).map_err(|failure| failure.messages)?;
     let (warnings, declared) = (config.list_warnings(&asked), config.list_declared());
-    Ok(ReadSettings { settings, ledger, warnings, declared })
+    Ok(ReadSettings { settings, shared, ledger, warnings, declared })
 }
 
 async fn serve_gateway(
     args: &ServeArgs,
-    settings: Settings,
+    (mut settings, shared): (Settings, SharedUrl),
     (ledger, mut declared): (LedgerChoice, BTreeSet<String>),
     writer: &Writer,
 ) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let mut signals = Signals::listen().map_err(system)?;
     let mut reloads = Reloads::listen(args.config.as_deref()).map_err(system)?;
+    settings.shared = shared_state::connect(&shared)?;
     let StartedGateway { gateway, ledger: used } =
         start_gateway(settings, ledger.clone(), writer).await?;
     let (address, admin, handle) = (gateway.local_addr(), gateway.admin_addr(), gateway.handle());
@@ -91,7 +96,9 @@ async fn serve_gateway(
         tokio::select! {
             ended = &mut serving => return Ok(exit_code(ended)),
             () = signals.next() => break,
-            () = reloads.next() => reload_config(args, used.as_deref(), &mut declared, &handle),
+            () = reloads.next() => {
+                reload_config(args, (used.as_deref(), &shared), &mut declared, &handle);
+            }
         }
     }
     tracing::info!("stopping: running requests may end; a second signal cuts them off");
@@ -152,7 +159,7 @@ fn exit_code(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
 /// send the clients' keys elsewhere.
 fn reload_config(
     args: &ServeArgs,
-    ledger: Option<&Path>,
+    (ledger, shared): (Option<&Path>, &SharedUrl),
     declared: &mut BTreeSet<String>,
     handle: &Handle,
 ) {
@@ -161,16 +168,23 @@ fn reload_config(
         return;
     }
     let read = read_settings(args);
-    let ReadSettings { mut settings, ledger: choice, warnings, declared: now } = match read {
-        Ok(read) => read,
-        Err(problems) => {
-            for problem in problems {
-                tracing::error!("{problem}");
+    let ReadSettings { mut settings, shared: asked, ledger: choice, warnings, declared: now } =
+        match read {
+            Ok(read) => read,
+            Err(problems) => {
+                for problem in problems {
+                    tracing::error!("{problem}");
+                }
+                tracing::error!("the config has mistakes; the old settings stay");
+                return;
             }
-            tracing::error!("the config has mistakes; the old settings stay");
-            return;
-        }
-    };
+        };
+    if asked != *shared {
+        tracing::error!(
+            "[shared] cannot change while the gateway runs (restart it); the old settings stay"
+        );
+        return;
+    }
     let gone: Vec<&str> = declared.difference(&now).map(String::as_str).collect();
     if !gone.is_empty() {
         let gone = gone.join(", ");

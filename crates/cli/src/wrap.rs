@@ -11,13 +11,14 @@ use softland_gateway::{Settings, Summary};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::WrapArgs;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Overrides, SharedUrl};
 use crate::failure::Failure;
 use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
 use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};
 use crate::logging;
 use crate::platform::{self, SignalListener};
 use crate::render::Writer;
+use crate::shared_state;
 use crate::threads;
 use clients::{Client, SettingsLookup};
 
@@ -71,7 +72,7 @@ fn read_settings(
     args: &WrapArgs,
     client: &Client,
     writer: &Writer,
-) -> Result<(Settings, LedgerChoice), Failure> {
+) -> Result<((Settings, SharedUrl), LedgerChoice), Failure> {
     let config = match &args.config {
         Some(path) => Config::load(path).map_err(Failure::from_messages)?,
         None => Config::default(),
@@ -95,7 +96,8 @@ fn read_settings(
         writer.write_warning(warning);
     }
     let flags = LedgerFlags { off: args.no_ledger, here: false };
-    Ok((settings, choose_ledger(&config, flags, &read_variable)?))
+    let shared = config.resolve_shared(&read_variable).map_err(Failure::from_messages)?;
+    Ok(((settings, shared), choose_ledger(&config, flags, &read_variable)?))
 }
 
 /// The end of a wrapped program.
@@ -111,9 +113,10 @@ struct Wrapped {
 async fn wrap_program(
     args: &WrapArgs,
     client: &Client,
-    (settings, choice): (Settings, LedgerChoice),
+    ((mut settings, shared), choice): ((Settings, SharedUrl), LedgerChoice),
     writer: &Writer,
 ) -> Result<Wrapped, Failure> {
+    settings.shared = shared_state::connect(&shared)?;
     let StartedGateway { gateway, ledger } =
         start_gateway(settings, choice.clone(), writer).await?;
     let url = format!("http://{}", gateway.local_addr());

@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 use super::budget::BudgetConfig;
 use super::entry::Entry;
 use super::key::KeyConfig;
+use super::shared::SharedConfig;
 use super::{ConfigReader, Variable};
 
 /// The gateway's part of a config. A key that the config lacks is `None` or empty.
@@ -42,6 +43,7 @@ pub(super) struct GatewayConfig {
     pub(super) allow_unmetered: bool,
     /// Whether streams get comments of softland's; `None`: they do.
     pub(super) stream_comments: Option<bool>,
+    pub(super) shared: SharedConfig,
     /// The policies that `x-softland-policy` may select; `None` for each policy of the file.
     pub(super) header_policies: Option<Vec<String>>,
 }
@@ -311,20 +313,6 @@ impl ConfigReader<'_> {
     fn read_log(&mut self, value: &Spanned<DeValue<'_>>) {
         for entry in self.read_section("log", value, &["events"]) {
             self.config.gateway.events = self.read_text(&entry, FILE).map(PathBuf::from);
-        }
-    }
-
-    fn read_shared(&mut self, value: &Spanned<DeValue<'_>>) {
-        for entry in self.read_section("shared", value, &["url"]) {
-            match entry.value.as_str().map(str::trim) {
-                Some("memory:") => {}
-                Some(url) if url.starts_with("redis:") || url.starts_with("rediss:") => {
-                    let message = "redis: comes with a later version; allowed is \"memory:\"";
-                    self.note_problem(entry.at, &entry.place, message);
-                }
-                // The URL is not shown: it may contain a password.
-                _ => self.note_problem(entry.at, &entry.place, "must be \"memory:\""),
-            }
         }
     }
 }

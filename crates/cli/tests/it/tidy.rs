@@ -42,7 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("import", &["session"]),
     ("notebook", &["agent", "pages"]),
     ("restate", &["agent"]),
-    ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook", "restate"]),
+    ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook", "redis", "restate"]),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
 const DEV_ARROWS: &[(&str, &[&str])] = &[

@@ -73,7 +73,8 @@ fn keys_of_a_config() {
     let price = read(&root().join("crates/cli/src/config/price.rs"));
     let shape = read(&root().join("crates/cli/src/config/shape.rs"));
     let upstream = read(&root().join("crates/cli/src/config/upstream.rs"));
-    let tables: [(&str, Words); 9] = [
+    let shared = read(&root().join("crates/cli/src/config/shared.rs"));
+    let tables: [(&str, Words); 10] = [
         ("`[admin]`", literals(&gateway, "\"admin\", value, &[", "]")),
         ("`[clients]`", literals(&gateway, "\"clients\", value, &[", "]")),
         ("`[[key]]`", literals(&key, "const KNOWN: [&str; 6] = [", "]")),
@@ -83,6 +84,7 @@ fn keys_of_a_config() {
         ("`[shape.NAME]`", literals(&shape, "const KEYS: [&str; 8] = [", "]")),
         ("`[ledger]`", literals(&gateway, "\"ledger\", value, &[", "]")),
         ("`[log]`", literals(&gateway, "\"log\", value, &[", "]")),
+        ("`[shared]`", literals(&shared, "const KEYS: [&str; 2] = [", "]")),
     ];
     for (table, known) in &tables {
         assert_same(table, known, &firsts(&page.rows(table)));
@@ -267,8 +269,9 @@ fn variables() {
         "LC_ALL",
         "LC_CTYPE",
         "PROCESSOR_ARCHITECTURE",
-        // A name that a message suggests.
+        // Names that messages suggest.
         "SOFTLAND_ADMIN_TOKEN",
+        "SOFTLAND_SHARED_URL",
     ];
     let code = sources(&["agent", "cli", "gateway", "govern", "import", "notebook", "ledger"]);
     let known: Words = code

@@ -1,0 +1,151 @@
+//! `[shared]`: where the state is that the gateways of a fleet share.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::entry::Entry;
+use super::{Config, ConfigReader, Env, Variable};
+
+/// The keys of the table.
+const KEYS: [&str; 2] = ["url", "url_env"];
+/// The allowed values of `url`.
+const URL: &str = "\"memory:\", \"redis://HOST:PORT\" or \"rediss://HOST:PORT\"";
+
+/// The value of `[shared]`. A key that the config lacks is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct SharedConfig {
+    url: Option<SharedUrl>,
+    /// The variable that holds the address, with its password.
+    variable: Option<Variable>,
+}
+
+impl SharedConfig {
+    /// Returns the variable that holds the address.
+    pub(super) fn variable(&self) -> Option<&Variable> {
+        self.variable.as_ref()
+    }
+}
+
+/// The place of the shared state.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum SharedUrl {
+    /// This process's memory.
+    Memory,
+    /// A Redis or Valkey at this address, which may contain a password.
+    Redis(String),
+}
+
+impl std::fmt::Debug for SharedUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "memory:",
+            Self::Redis(_) => "redis:",
+        })
+    }
+}
+
+impl SharedUrl {
+    /// Parses an address. The error does not repeat it: it may contain a password.
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+        match scheme {
+            "memory" if text == "memory:" => Ok(Self::Memory),
+            "redis" | "rediss" if !cfg!(feature = "redis") => {
+                Err(format!("{scheme}: this softland was built without the feature `redis`"))
+            }
+            "redis" | "rediss" if text.contains("://") => Ok(Self::Redis(text.to_owned())),
+            "postgres" | "postgresql" => {
+                Err(format!("{scheme}: comes with a later version; allowed is {URL}"))
+            }
+            _ => Err(format!("must be {URL}")),
+        }
+    }
+}
+
+impl ConfigReader<'_> {
+    pub(super) fn read_shared(&mut self, value: &Spanned<DeValue<'_>>) {
+        for entry in self.read_section("shared", value, &KEYS) {
+            match entry.name {
+                "url" => self.config.gateway.shared.url = self.read_shared_url(&entry),
+                _ => {
+                    let such_as = "SOFTLAND_SHARED_URL";
+                    self.config.gateway.shared.variable = self.read_variable(&entry, such_as);
+                }
+            }
+        }
+    }
+
+    fn read_shared_url(&mut self, entry: &Entry<'_, '_>) -> Option<SharedUrl> {
+        let text = entry.value.as_str().unwrap_or_default();
+        let parsed = match text.contains('@') {
+            true => Err("may not carry a user or a password; use url_env".to_owned()),
+            false => SharedUrl::parse(text),
+        };
+        match parsed {
+            Ok(url) => Some(url),
+            Err(message) => {
+                self.note_problem(entry.at, &entry.place, &message);
+                None
+            }
+        }
+    }
+}
+
+impl Config {
+    /// Returns the place of the shared state.
+    ///
+    /// # Errors
+    /// Returns a problem if the variable that should hold it is not set, or holds no address.
+    pub(crate) fn resolve_shared(&self, env: Env<'_>) -> Result<SharedUrl, Vec<String>> {
+        let SharedConfig { url, variable } = &self.gateway.shared;
+        let Some(Variable { name, place }) = variable else {
+            return Ok(url.clone().unwrap_or(SharedUrl::Memory));
+        };
+        let Some(text) = env(name).filter(|text| !text.trim().is_empty()) else {
+            return Err(vec![format!("{place}: the variable {name} is not set")]);
+        };
+        SharedUrl::parse(&text).map_err(|message| vec![format!("{place}: {name} {message}")])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_its_store_and_shows_no_password() {
+        assert_eq!(SharedUrl::parse("memory:"), Ok(SharedUrl::Memory));
+        for (text, told) in [
+            ("disk:", "must be \"memory:\""),
+            ("memory:x", "must be \"memory:\""),
+            ("postgres://a:hunter2@x", "comes with a later version"),
+            ("hunter2", "must be"),
+        ] {
+            let message = SharedUrl::parse(text).expect_err(text);
+            assert!(message.contains(told) && !message.contains("hunter2"), "{message}");
+        }
+        let redis = SharedUrl::parse("rediss://:hunter2@x:6379");
+        match cfg!(feature = "redis") {
+            true => assert!(!format!("{redis:?}").contains("hunter2") && redis.is_ok()),
+            false => assert!(redis.is_err_and(|message| message.contains("the feature `redis`"))),
+        }
+    }
+
+    #[test]
+    fn a_variable_holds_what_a_config_may_not() {
+        let parse = |text| Config::parse("c.toml", text);
+        let refused = parse("[shared]\nurl = 'redis://:hunter2@x'").expect_err("a password");
+        assert_eq!(
+            refused,
+            ["c.toml:2: shared.url: may not carry a user or a password; use url_env"]
+        );
+        let config = parse("[shared]\nurl_env = 'AT'").expect("a config");
+        let at = |text: &'static str| move |_: &str| Some(text.to_owned());
+        assert_eq!(config.resolve_shared(&at("memory:")), Ok(SharedUrl::Memory));
+        let missing = config.resolve_shared(&|_| None).expect_err("it is not set");
+        assert_eq!(missing, ["c.toml:2: shared.url_env: the variable AT is not set"]);
+        let wrong = config.resolve_shared(&at("hunter2")).expect_err("no address");
+        assert!(wrong[0].contains("AT must be") && !wrong[0].contains("hunter2"), "{wrong:?}");
+    }
+}

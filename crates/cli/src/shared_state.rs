@@ -1,0 +1,32 @@
+//! The way to the state that the gateways of a fleet share.
+
+use std::sync::Arc;
+
+use softland_gateway::SharedState;
+
+use crate::config::SharedUrl;
+use crate::failure::Failure;
+
+/// Prepares the shared state; `None` for this process's memory. A store that is away is no failure:
+/// the gateway starts, and a policy's `on_store_loss` says what it does meanwhile.
+///
+/// # Errors
+/// Returns a failure if the address cannot be used.
+pub(crate) fn connect(url: &SharedUrl) -> Result<Option<Arc<dyn SharedState>>, Failure> {
+    match url {
+        SharedUrl::Memory => Ok(None),
+        SharedUrl::Redis(url) => connect_redis(url).map(Some),
+    }
+}
+
+#[cfg(feature = "redis")]
+fn connect_redis(url: &str) -> Result<Arc<dyn SharedState>, Failure> {
+    let state = softland_redis::connect(url);
+    let state = state.map_err(|error| Failure::usage(format!("[shared]: {error}")))?;
+    Ok(Arc::new(state))
+}
+
+#[cfg(not(feature = "redis"))]
+fn connect_redis(_: &str) -> Result<Arc<dyn SharedState>, Failure> {
+    Err(Failure::usage("[shared]: this softland was built without the feature `redis`".to_owned()))
+}
