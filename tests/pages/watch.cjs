@@ -293,6 +293,32 @@ async function long(browser, pages, gateway) {
   ok("long names and questions fit, narrow and wide");
 }
 
+// Accounts as a tree, with what their windows have left.
+async function budgeted(browser, pages) {
+  const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
+  const row = (account, more) => ({ account, rule: account, window: "day", on_exhausted: "land", begins: "2026-11-27T00:00:00+01:00", ends: "2026-11-28T00:00:00+01:00", limit_usd: 50, spent_usd: 20.5, reserved_usd: 0, left_usd: 29.5, limit_tokens: null, spent_tokens: 9, reserved_tokens: 0, left_tokens: null, notify_at: [], reached: null, ...more });
+  const rows = [row("acme/search/<b>ana</b>", { window: "5h", ends: null, begins: null, limit_usd: null, left_usd: null, limit_tokens: 4000, left_tokens: 3991 }), row("acme", {})];
+  await page.route("**/api/budgets", (route) => route.fulfill({ json: { v: 1, budgets: rows } }));
+  await page.route("**/api/usage?*", (route) => route.fulfill({ json: { v: 1, by: ["account"], more: false, rows: [{ account: null, requests: 1, cost_usd: 1, unpriced_requests: 0 }, { account: "acme", requests: 3, cost_usd: 20.5, unpriced_requests: 1 }] } }));
+  await page.goto(pages + (pages.includes("#") ? "" : "#"));
+  await page.getByRole("link", { name: "Totals" }).click();
+  const budgets = page.getByRole("region", { name: "Budgets" });
+  await budgets.waitFor({ timeout: TIME });
+  const shown = await budgets.locator("tbody tr").evaluateAll((nodes) => nodes.map((node) => [...node.children].map((cell) => cell.textContent)));
+  assert.deepEqual(shown.map((cells) => cells.slice(0, 4)), [["acme", "day", "$20.50 of $50.00", "$29.5041% spent"], ["acme/search/<b>ana</b>", "5h", "9 tokens of 4,000 tokens", "3,991 tokens0.2% spent"]]);
+  assert.equal(shown[1][4], "not begun");
+  const inset = (at) => budgets.locator("tbody th").nth(at).evaluate((node) => parseFloat(getComputedStyle(node).paddingLeft));
+  assert.ok((await inset(1)) > (await inset(0)), "an account stands below the one above it");
+  const spent = page.getByRole("region", { name: "By account" });
+  assert.deepEqual(await spent.locator("tbody tr").evaluateAll((nodes) => nodes.map((node) => node.textContent)), ["acme3 requestsat least $20.50"]);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, "nothing is wider than the page");
+  await shot(page, "budgets-narrow");
+  await accessible(page, "budgets, narrow");
+  await page.close();
+  ok("budgets stand as a tree, with what is left, and accounts with what they have spent");
+}
+
 async function looks(browser, pages) {
   for (const [name, options] of [
     ["dark", { colorScheme: "dark" }],
@@ -351,6 +377,7 @@ async function main() {
     assert.deepEqual(asked.filter((url) => !url.startsWith(gateway + "/")), [], "nothing else is asked");
     await page.close();
     await looks(browser, pages);
+    await budgeted(browser, pages);
     await long(browser, pages, gateway);
     await audit(browser, pages, work, { ok, shot, accessible });
     await heavy(browser, binary, work, { ok });

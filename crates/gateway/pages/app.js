@@ -1,5 +1,6 @@
 // The list of runs, the way between the pages, totals, and cancelling.
 
+import { budgets, spending } from "/budgets.js";
 import { Feed, Refused, ask, hasToken, setToken } from "/feed.js";
 import { clean, confirmed, count, el, money, time } from "/text.js";
 import { takeToken } from "/token.js";
@@ -374,14 +375,14 @@ async function totals() {
     const offset = -new Date().getTimezoneOffset();
     const got = await (await ask("/api/totals?days=" + $("days").value + "&offset=" + offset)).json();
     const since = got.since_start;
-    const parts = [];
+    const parts = await budgets();
     if (got.all) {
       if (got.more) parts.push(el("p", { className: "notice", textContent: "Only the newest 50,000 runs are added up." }));
       parts.push(el("dl", { className: "facts" }, fact("Spent", atLeast(got.all.spend_usd, got.all), count(got.all.runs, "run") + (got.all.unpriced_requests ? ", " + count(got.all.unpriced_requests, "request") + " without a known price" : "")),
         fact("Landed", String(got.all.landed)), fact("Stopped", String(got.all.stopped)),
         fact("Wasted", atLeast(got.all.wasted_usd, got.all), "by turns that signals name"),
         fact("Outside of runs", money(got.beside.spend_usd), count(got.beside.requests, "request") + " without tools")));
-      if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"));
+      if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"), ...await spending(Number($("days").value)));
       else parts.push(el("p", { className: "faint", textContent: "No run in this time." }));
     } else {
       parts.push(el("p", { className: "notice", textContent: (got.trouble ? clean(got.trouble) : "No ledger is kept") + ": these are the sums since the gateway began." }),

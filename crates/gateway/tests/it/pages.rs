@@ -274,7 +274,7 @@ async fn pages_protect_themselves_and_off_loopback_need_the_token() {
             None => token(&everywhere),
         };
         assert_eq!(everywhere.ask(asked("/", "")).await.status(), 200);
-        for path in ["/api/runs", "/api/events", "/api/totals"] {
+        for path in ["/api/runs", "/api/events", "/api/totals", "/api/budgets", "/api/usage"] {
             assert_eq!(everywhere.ask(asked(path, "")).await.status(), 401, "{path}");
         }
         let bearer = format!("authorization: Bearer {token}\r\n");
