@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use softland_gateway::govern::LocalState;
 use softland_gateway::{
     BudgetRule, BudgetWindow, ClientKey, KeyEntry, OnExhausted, Settings, TokenDigest, WindowLength,
 };
@@ -288,4 +289,30 @@ async fn k14_windows_are_shown_and_shares_told() {
         (&next["budgets"][0]["spent_usd"], &next["budgets"][2]["begins"]),
         (&json!(0.0), &NULL)
     );
+}
+
+/// Gateways that share their state share budgets, and none books what its ledger says again.
+#[tokio::test]
+async fn k16_gateways_with_one_state_have_one_budget() {
+    let (folder, mut kept) = (tempfile::tempdir().expect("a folder"), None);
+    let place = Place::with(|settings| {
+        settings.budgets = vec![budget("acme", true, OnExhausted::Refuse)];
+        settings.ledger = Some(folder.path().join("softland.db"));
+        settings.shared = Some(Arc::new(LocalState::with_expiring_leases()));
+        kept = Some(settings.clone());
+    })
+    .await;
+    client(Api::Anthropic, "ana").asking("What is there?").post(&place.gateway).await;
+    let mut place = place;
+    place.restart(kept.clone().expect("settings")).await;
+    let spent = place.read_api("/api/budgets").await["budgets"][0]["spent_usd"].clone();
+    assert_eq!(spent, json!(place.sim.billed() as f64 / 1e9), "once");
+    let now = Arc::clone(&place.clock);
+    let now = Arc::new(move || now.load(Ordering::SeqCst));
+    let settings = Settings { ledger: None, ..kept.expect("settings") };
+    let other = Running::with_clock(settings, now).await;
+    place.ask_to_refusal(Api::Anthropic).await;
+    let billed = place.sim.billed();
+    let got = client(Api::Anthropic, "ana").asking("And what else?").post(&other).await;
+    assert_eq!((got.status(), place.sim.billed()), (402, billed));
 }
