@@ -37,7 +37,7 @@ pub(crate) use upstream::{SilenceLimit, UpstreamConfig};
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The top-level keys of a config (`docs/reference/config.md`); a run uses the first three only.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 19] = [
     "policy",
     "price",
     "upstream",
@@ -54,6 +54,7 @@ const TABLES: [&str; 18] = [
     "shared",
     "allow_unmetered",
     "stream_comments",
+    "tls",
     "header_policies",
     "timezone",
 ];

@@ -36,6 +36,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         header_policies: Vec::new(),
         budgets: Vec::new(),
         allow_unmetered: false,
+        tls: None,
         no_comments: false,
         ledger: Some(path.clone()),
         ledger_read_only: true,

@@ -84,13 +84,14 @@ async fn serve_gateway(
         start_gateway(settings, ledger.clone(), writer).await?;
     let (address, admin, handle) = (gateway.local_addr(), gateway.admin_addr(), gateway.handle());
     let pages = gateway.pages_url();
+    let (scheme, _) = pages.split_once(':').unwrap_or_default();
     let stop = CancellationToken::new();
     let mut serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
-    writer.write_note(&format!("listening on http://{address}"));
+    writer.write_note(&format!("listening on {scheme}://{address}"));
     writer.write_note(&format!("pages: {pages}"));
     writer.write_note(&ledger_line(used.as_ref(), &ledger));
     if let Some(admin) = admin {
-        writer.write_note(&format!("health, readiness and metrics also on http://{admin}"));
+        writer.write_note(&format!("health, readiness and metrics also on {scheme}://{admin}"));
     }
     loop {
         tokio::select! {

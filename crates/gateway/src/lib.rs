@@ -30,6 +30,7 @@ pub use pages::add_history;
 pub use recap::{Recap, RecapRun};
 pub use secret::Secret;
 pub use serve::server::{Gateway, Handle};
+pub use serve::tls::{ServerTls, TlsProblem};
 pub use settings::{
     Admin, BaseUrl, BaseUrlProblem, Limits, LogSettings, Settings, Upstream, UpstreamProblem,
 };

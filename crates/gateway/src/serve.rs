@@ -11,5 +11,6 @@ pub(crate) mod request_body;
 pub(crate) mod route;
 pub(crate) mod server;
 pub(crate) mod ticket;
+pub(crate) mod tls;
 pub(crate) mod transport;
 pub(crate) mod upstream;

@@ -15,6 +15,7 @@ use softland_session::core::policy::Policy;
 use crate::audit::Audit;
 use crate::keys::KeyEntry;
 use crate::secret::Secret;
+use crate::serve::tls::ServerTls;
 
 /// All settings of a gateway.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub struct Settings {
     pub budgets: Vec<Arc<BudgetRule>>,
     /// True if requests that cannot be metered pass under a cost limit.
     pub allow_unmetered: bool,
+    /// The certificate with which all addresses are served; `None`: without TLS.
+    pub tls: Option<ServerTls>,
     /// True if streams get no comments of softland's.
     pub no_comments: bool,
     /// The ledger's file; `None`: off.

@@ -158,9 +158,11 @@ impl GatewayState {
     /// Returns the address of the pages, as it is shown to a person.
     pub(crate) fn pages_url(&self) -> String {
         let at = self.pages.address;
-        match &self.live_config().settings.admin.token {
-            Some(_) => format!("http://{at}/"),
-            None => format!("http://{at}/#token={}", self.pages.token.expose()),
+        let live = self.live_config();
+        let scheme = if live.settings.tls.is_some() { "https" } else { "http" };
+        match &live.settings.admin.token {
+            Some(_) => format!("{scheme}://{at}/"),
+            None => format!("{scheme}://{at}/#token={}", self.pages.token.expose()),
         }
     }
 
@@ -202,6 +204,9 @@ impl GatewayState {
         }
         if old.settings.admin.listen != settings.admin.listen {
             return Err(ReloadProblem::AdminListen);
+        }
+        if old.settings.tls.is_some() != settings.tls.is_some() {
+            return Err(ReloadProblem::Tls);
         }
         if ledger_settings(&old.settings) != ledger_settings(&settings) {
             return Err(ReloadProblem::Ledger);
@@ -299,6 +304,8 @@ pub enum ReloadProblem {
     Listen,
     /// `[admin] listen` differs.
     AdminListen,
+    /// `[tls]` is new, or gone.
+    Tls,
     /// The event log or something in `[ledger]` differs.
     Ledger,
     /// An upstream cannot be used.
@@ -310,6 +317,7 @@ impl fmt::Display for ReloadProblem {
         let what = match self {
             Self::Listen => "listen",
             Self::AdminListen => "[admin] listen",
+            Self::Tls => "whether there is a [tls]",
             Self::Ledger => "[ledger] and [log] events",
             Self::Upstream(problem) => return write!(f, "{problem}; the old settings stay"),
         };

@@ -40,6 +40,7 @@ pub(super) struct GatewayConfig {
     pub(super) ledger_full: bool,
     pub(super) retention: Option<RetentionSetting>,
     pub(super) events: Option<PathBuf>,
+    pub(super) tls: Option<TlsConfig>,
     pub(super) allow_unmetered: bool,
     /// Whether streams get comments of softland's; `None`: they do.
     pub(super) stream_comments: Option<bool>,
@@ -53,6 +54,15 @@ impl GatewayConfig {
     pub(super) fn has_keys(&self) -> bool {
         self.client_tokens.is_some() || !self.keys.is_empty()
     }
+}
+
+/// `[tls]`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TlsConfig {
+    /// The file of the certificate chain, and its place in the config.
+    pub(super) cert: Option<(PathBuf, String)>,
+    /// The file of the private key, and its place in the config.
+    pub(super) key: Option<(PathBuf, String)>,
 }
 
 /// The value of `[ledger] url`.
@@ -131,6 +141,7 @@ impl ConfigReader<'_> {
             "ledger" => self.read_ledger(value),
             "log" => self.read_log(value),
             "shared" => self.read_shared(value),
+            "tls" => self.read_tls(at, value),
             _ => return false,
         }
         true
@@ -314,6 +325,24 @@ impl ConfigReader<'_> {
         for entry in self.read_section("log", value, &["events"]) {
             self.config.gateway.events = self.read_text(&entry, FILE).map(PathBuf::from);
         }
+    }
+
+    fn read_tls(&mut self, at: usize, value: &Spanned<DeValue<'_>>) {
+        let mut tls = TlsConfig::default();
+        let before = self.problems.len();
+        for entry in self.read_section("tls", value, &["cert", "key"]) {
+            let place = self.format_place(entry.at, &entry.place);
+            let file = self.read_text(&entry, FILE).map(|file| (PathBuf::from(file), place));
+            match entry.name {
+                "cert" => tls.cert = file,
+                _ => tls.key = file,
+            }
+        }
+        let whole = tls.cert.is_some() && tls.key.is_some();
+        if !whole && self.problems.len() == before {
+            self.note_problem(at, "tls", "needs both: cert = \"FILE\" and key = \"FILE\"");
+        }
+        self.config.gateway.tls = Some(tls);
     }
 }
 

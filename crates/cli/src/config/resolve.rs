@@ -4,13 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use softland_agent::core::policy::{Policy, PolicyValue};
 use softland_agent::http::provider::PROVIDERS;
 use softland_gateway::{
-    Admin, BaseUrl, ClientKey, KeyEntry, Limits, LogSettings, Prices, Secret, Settings, Upstream,
+    Admin, BaseUrl, ClientKey, KeyEntry, Limits, LogSettings, Prices, Secret, ServerTls, Settings,
+    Upstream,
 };
 
 use super::gateway::{LedgerSetting, RetentionSetting};
@@ -69,6 +71,7 @@ impl Config {
         } else {
             (reading.resolve_admin(), reading.resolve_keys())
         };
+        let tls = if asked.private { None } else { reading.resolve_tls() };
         let forced_policy = reading.resolve_forced_policy();
         let mut problems = reading.problems;
         problems.extend(self.check_reachable(asked));
@@ -93,6 +96,7 @@ impl Config {
             header_policies: self.header_policies(),
             budgets: gateway.budgets.iter().map(|budget| Arc::clone(&budget.rule)).collect(),
             allow_unmetered: gateway.allow_unmetered,
+            tls,
             no_comments: !gateway.stream_comments.unwrap_or(true),
             ledger: match &gateway.ledger {
                 Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),
@@ -287,6 +291,23 @@ impl SettingsResolver<'_> {
     fn resolve_admin(&mut self) -> Admin {
         let token = self.resolve_secret(self.config.gateway.admin_token.as_ref());
         Admin { listen: self.config.gateway.admin_listen, token }
+    }
+
+    /// Reads the certificate and its key.
+    fn resolve_tls(&mut self) -> Option<ServerTls> {
+        let tls = self.config.gateway.tls.as_ref()?;
+        let ((cert, place), key) = (tls.cert.as_ref()?, tls.key.as_ref()?);
+        let mut read = |file: &Path, place: &str| {
+            let read = std::fs::read(file);
+            read.map_err(|error| {
+                self.problems.push(format!("{place}: {} cannot be read: {error}", file.display()));
+            })
+            .ok()
+        };
+        let (chain, key) = (read(cert, place), read(&key.0, &key.1));
+        ServerTls::from_pem(&chain?, &key?)
+            .map_err(|problem| self.problems.push(format!("{place}: {problem}")))
+            .ok()
     }
 
     /// Reads the keys of which each client must present one.

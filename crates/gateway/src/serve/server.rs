@@ -310,7 +310,10 @@ impl Listener {
         if gate.serving.connections.fetch_add(1, Ordering::Relaxed) >= limit {
             gate.serving.connections.fetch_sub(1, Ordering::Relaxed);
             gate.watch.metrics.count_event("connection_refused");
-            connection::refuse_connection(stream);
+            // Without a handshake, a client of TLS could not read a reason.
+            if gate.live_config().settings.tls.is_none() {
+                connection::refuse_connection(stream);
+            }
             return;
         }
         let place = ConnectionSlot(Arc::clone(gate));

@@ -37,6 +37,7 @@ mod shown_usage;
 mod smuggling;
 mod summaries;
 mod support;
+mod tls;
 mod told;
 mod transparent;
 mod truths;

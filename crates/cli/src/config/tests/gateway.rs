@@ -103,6 +103,10 @@ fn wrong_values_say_where_and_what_is_allowed() {
             "[policy.x]\ntool_limits = { web_search_call = 3 }",
             "no tool has this name: calls of it are counted as `web_search`",
         ),
+        ("[tls]\ncert = 'c.pem'", "tls: needs both: cert = \"FILE\" and key = \"FILE\""),
+        ("[tls]", "c.toml:1: tls: needs both: "),
+        ("[tls]\ncert = 1\nkey = 'k'", "c.toml:2: tls.cert: must be "),
+        ("[tls]\ncertificate = 'c'", "c.toml:2: tls.certificate: unknown key"),
         ("header_policies = 'a'", "c.toml:1: header_policies: must be a list of names of policies"),
         ("header_policies = [1]", "c.toml:1: header_policies: must be a list of names of policies"),
         (

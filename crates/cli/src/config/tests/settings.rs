@@ -235,6 +235,21 @@ fn a_header_selects_policies_of_the_file_only() {
 }
 
 #[test]
+fn a_certificate_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.pem");
+    let text = format!("[tls]\ncert = '{0}'\nkey = '{0}'", file.display());
+    let problems = settings(&text, &Overrides::default()).unwrap_err();
+    assert!(problems[0].starts_with("c.toml:2: tls.cert: ") && problems.len() == 2, "{problems:?}");
+    std::fs::write(&file, "no certificate").unwrap();
+    let problems = settings(&text, &Overrides::default()).unwrap_err();
+    assert!(problems[0].contains("the certificate is not readable as PEM"), "{problems:?}");
+    // A private gateway is on loopback, for one program that speaks no TLS to it.
+    let private = Overrides { private: true, ..Overrides::default() };
+    assert!(settings(&text, &private).unwrap().tls.is_none());
+}
+
+#[test]
 fn comments_in_streams_can_be_left_out() {
     for (top, none) in
         [("", false), ("stream_comments = true", false), ("stream_comments = false", true)]

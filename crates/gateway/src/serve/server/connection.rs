@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::request::answer_request;
 use crate::serve::activity::ConnectionActivity;
 use crate::serve::guard::EntryPoint;
+use crate::serve::tls::ClientConnection;
 use crate::state::GatewayState;
 
 mod framing;
@@ -55,6 +56,7 @@ pub(super) async fn serve_connection(
     }
     // If the listener is bound to all addresses, this is the one that the client sees.
     let local = stream.local_addr().unwrap_or(local);
+    let Some(stream) = secure_stream(gate, stream, &now).await else { return };
     let activity = Arc::new(ConnectionActivity::default());
     let head_time = gate.live_config().settings.limits.head_time;
     let times = ConnectionTimeouts { head: head_time, idle: IDLE, stall: STALL };
@@ -100,8 +102,30 @@ pub(super) async fn serve_connection(
     }
 }
 
+/// Agrees on the keys of a connection, if the gateway serves TLS. Returns `None` if that fails.
+async fn secure_stream(
+    gate: &GatewayState,
+    stream: TcpStream,
+    now: &CancellationToken,
+) -> Option<ClientConnection> {
+    let live = gate.live_config();
+    let Some(tls) = &live.settings.tls else { return Some(ClientConnection::Plain(stream)) };
+    let shaken = tokio::time::timeout(live.settings.limits.head_time, tls.shake_hands(stream));
+    let why = tokio::select! {
+        () = now.cancelled() => return None,
+        shaken = shaken => match shaken {
+            Ok(Ok(stream)) => return Some(stream),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the client was too slow".to_owned(),
+        },
+    };
+    gate.watch.metrics.count_event("tls_refused");
+    tracing::debug!(%why, "no TLS connection");
+    None
+}
+
 /// Tells a client why its connection ends, in an error that both protocols' SDKs can read.
-async fn send_error(mut stream: TcpStream, status: StatusCode, message: &str) {
+async fn send_error(mut stream: ClientConnection, status: StatusCode, message: &str) {
     let words = raw_response(status, "invalid_request_error", message);
     // A slow client may not read the error either. Other clients get it before the connection
     // closes, which would happen at once if bytes that they sent were left unread.

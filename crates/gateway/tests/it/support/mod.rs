@@ -436,6 +436,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         header_policies: Vec::new(),
         budgets: Vec::new(),
         allow_unmetered: false,
+        tls: None,
         no_comments: false,
         ledger: None,
         ledger_read_only: false,

@@ -12,11 +12,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::framing::Framing;
 use crate::serve::activity::{BUSY, ConnectionActivity, HEAD, IDLE, NEW};
+use crate::serve::tls::ClientConnection;
 
 /// The deadline that was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) struct ConnectionTimeouts {
 /// A client's socket.
 #[derive(Debug)]
 pub(super) struct TimedStream {
-    stream: TcpStream,
+    stream: ClientConnection,
     activity: Arc<ConnectionActivity>,
     times: ConnectionTimeouts,
     timer: Pin<Box<Sleep>>,
@@ -63,7 +63,7 @@ pub(super) struct TimedStream {
 
 impl TimedStream {
     pub(super) fn new(
-        stream: TcpStream,
+        stream: ClientConnection,
         activity: Arc<ConnectionActivity>,
         times: ConnectionTimeouts,
     ) -> Self {
@@ -96,7 +96,7 @@ impl TimedStream {
         self.ambiguous
     }
 
-    pub(super) fn into_inner(self) -> TcpStream {
+    pub(super) fn into_inner(self) -> ClientConnection {
         self.stream
     }
 
@@ -214,7 +214,7 @@ impl AsyncWrite for TimedStream {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -229,7 +229,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let client = TcpStream::connect(address).await.expect("a connection");
         let (stream, _) = listener.accept().await.expect("a connection");
-        (client, TimedStream::new(stream, Arc::clone(activity), TIMES))
+        (client, TimedStream::new(ClientConnection::Plain(stream), Arc::clone(activity), TIMES))
     }
 
     /// Paused time advances whenever nothing else can run: an endless wait ends at once.
