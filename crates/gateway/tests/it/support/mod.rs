@@ -58,6 +58,15 @@ impl Message {
         self.line.split(' ').nth(1).expect("a status").parse().expect("a number")
     }
 
+    /// The body as text, without the comment on the run's end, of which there is at most one.
+    pub(crate) fn without_end(&self) -> String {
+        let (text, mark) = (self.text(), ": softland {");
+        let Some((before, rest)) = text.split_once(mark) else { return text.to_owned() };
+        let (_, after) = rest.split_once("\n\n").expect("the comment's end");
+        assert!(!after.contains(mark), "{text}");
+        format!("{before}{after}")
+    }
+
     /// The body as text.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("UTF-8")
