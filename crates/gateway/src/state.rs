@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use softland_govern::{
     Conversations, GovernSettings, HeldLeases, KnownModels, LocalState, NameGenerator, RequestIds,
-    RunningRequests, Services, SharedState, TokenCounts,
+    RunningRequests, Services, SharedState, TokenCounts, UnbookedSpend,
 };
 use softland_ledger::{Clock, Ledger, OpenError, Options};
 use tokio::sync::Semaphore;
@@ -110,6 +110,7 @@ fn make_services(
 ) -> Services {
     Services {
         held: HeldLeases::default(),
+        unbooked: UnbookedSpend::default(),
         state: shared.unwrap_or_else(|| Arc::new(LocalState::default())),
         models: KnownModels::default(),
         counts: TokenCounts::default(),

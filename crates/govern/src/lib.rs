@@ -34,6 +34,7 @@ mod target;
 mod token_counts;
 pub mod transport;
 mod turn;
+mod unbooked;
 mod unmetered;
 pub mod watcher;
 
@@ -57,5 +58,6 @@ pub use target::Target;
 pub use token_counts::TokenCounts;
 pub use transport::{Transport, TransportError, UpstreamRequest, UpstreamResponse, is_failure};
 pub use turn::{count_tokens, govern_turn, stop_opaque};
+pub use unbooked::UnbookedSpend;
 pub use unmetered::{check_unmetered, is_unmetered, mark_unmetered, unmetered_refusal};
 pub use watcher::{Meter, RunPlace, Unwatched, Watcher};

@@ -16,6 +16,7 @@ use crate::runs::{EndedRun, RunCancellation, RunsToEnd};
 use crate::shared::SharedState;
 use crate::store::StoreError;
 use crate::token_counts::TokenCounts;
+use crate::unbooked::UnbookedSpend;
 use crate::watcher::{Meter, Watcher};
 
 /// A clock: milliseconds since 1970.
@@ -37,6 +38,8 @@ pub struct Services {
     pub running: RunningRequests,
     /// The reservations that requests of this process hold.
     pub held: HeldLeases,
+    /// What was spent while the accounts did not respond.
+    pub unbooked: UnbookedSpend,
     /// Running streams, whose spend is not booked yet.
     pub tasks: TaskTracker,
     /// Counts what happens.

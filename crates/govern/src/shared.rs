@@ -263,6 +263,8 @@ pub(crate) struct LedgerAnswer {
     pub(crate) balances: Vec<Balance>,
     /// The run whose request has begun.
     pub(crate) opened: Option<OpenedRun>,
+    /// The reservation that got no answer.
+    pub(crate) unanswered: Option<ReserveQuery>,
 }
 
 impl<'a> RequestLedger<'a> {
@@ -296,10 +298,17 @@ impl Accounts for RequestLedger<'_> {
         let spent_before = self.spent_before;
         let Services { state, names, .. } = self.services;
         let (id, at, lease) = (names.next_reservation(), self.services.now(), LEASE_MS);
+        let (again, named) = (claims.clone(), id.clone());
         let wanted = ReserveQuery { id, at, lease, claims, ask, patience, spent_before, opens };
-        let reserved = state.reserve(wanted).await.map_err(ReservationError::Away)?;
+        let reserved = state.reserve(wanted).await.map_err(|away| {
+            let (id, claims, opens) = (named, again, None);
+            let unanswered =
+                ReserveQuery { id, at, lease, claims, ask, patience, spent_before, opens };
+            self.lock_answer().unanswered = Some(unanswered);
+            ReservationError::Away(away)
+        })?;
         let Reserved { balances, grant, opened } = reserved;
-        *self.lock_answer() = LedgerAnswer { balances, opened };
+        *self.lock_answer() = LedgerAnswer { balances, opened, unanswered: None };
         let grant = grant?;
         Ok(Lease::new(self.services.held.keep(state, &grant), grant))
     }

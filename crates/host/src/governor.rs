@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use softland_govern::{
     ActiveRequest, BudgetAround, ClientRequest, Conversations, GovernSettings, HeldLeases,
     KnownModels, LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services,
-    Target, TokenCounts, check_unmetered,
+    Target, TokenCounts, UnbookedSpend, check_unmetered,
 };
 use softland_ledger::{Ledger, OpenError, Options};
 use softland_session::core::NanoUsd;
@@ -83,6 +83,7 @@ impl Governor {
         watch.set_ledger(open_ledger(options.ledger)?);
         let services = Services {
             held: HeldLeases::default(),
+            unbooked: UnbookedSpend::default(),
             state: Arc::new(LocalState::default()),
             models: KnownModels::default(),
             counts: TokenCounts::default(),

@@ -210,7 +210,8 @@ fn listen_at(at: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Ends runs that have been idle for too long, gives up the requests of runs that were cancelled
-/// elsewhere, and extends the leases of reservations. Never resolves.
+/// elsewhere, extends the leases of reservations, and books what was spent while the accounts did
+/// not respond. Never resolves.
 async fn sweep_runs(gate: &GatewayState) {
     let mut sweep = tokio::time::interval(gate.live_config().settings.limits.sweep.max(PAUSE));
     let mut cancels = tokio::time::interval(CANCELS);
@@ -220,7 +221,10 @@ async fn sweep_runs(gate: &GatewayState) {
         tokio::select! {
             _ = sweep.tick() => gate.end_idle().await,
             _ = cancels.tick() => gate.services.stop_cancelled().await,
-            _ = leases.tick() => gate.services.renew_leases().await,
+            _ = leases.tick() => {
+                gate.services.renew_leases().await;
+                gate.services.book_unheld_spend().await;
+            }
             _ = budgets.tick() => note_budgets(gate).await,
         }
     }

@@ -185,7 +185,7 @@ async fn a_stream_says_what_was_done_to_it() {
 
 /// A run's end is told: in headers of a whole response, and in a stream before its last event.
 #[tokio::test]
-async fn the_end_of_a_run_is_told() {
+async fn k18_the_end_of_a_run_is_told() {
     for (api, stream) in all() {
         let at = |limit| [("tool_calls_limit", Key::Int(limit))];
         let upstream = Scripted::plays(vec![says("the answer")]).await;

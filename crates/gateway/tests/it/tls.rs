@@ -51,7 +51,7 @@ async fn ask(gateway: &Running, trusted: &str) -> std::io::Result<String> {
 }
 
 #[tokio::test]
-async fn a_certificate_serves_and_is_replaced_without_a_restart() {
+async fn k19_a_certificate_serves_and_is_replaced_without_a_restart() {
     let upstream = Scripted::plays(vec![says("so")]).await;
     let (first, second) = (certificate(), certificate());
     let gateway = Running::with(with_tls(&upstream.url(), &first)).await;

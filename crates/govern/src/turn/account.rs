@@ -219,7 +219,7 @@ impl RequestAccount {
     /// Notes what a reservation brought: the balances before the first one, in the order of the
     /// claims, and the run that it opened.
     fn note_answer(&mut self, services: &Services, answer: LedgerAnswer) {
-        let LedgerAnswer { balances, opened } = answer;
+        let LedgerAnswer { balances, opened, .. } = answer;
         if let (Some(registration), Some(opened)) = (&mut self.registration, opened) {
             registration.note_opened(services, opened);
         }
@@ -471,7 +471,8 @@ impl RequestAccount {
             }
             None => money::reserve_now(&ledger, claims, want).await,
         };
-        let answer = ledger.take_answer();
+        let mut answer = ledger.take_answer();
+        let unanswered = answer.unanswered.take();
         self.note_answer(services, answer);
         match reserved {
             Reservation::Granted { lease, output_limit } => {
@@ -482,7 +483,14 @@ impl RequestAccount {
                 LeaseOutcome::Granted(output_limit)
             }
             Reservation::Land(short) | Reservation::Busy(short) => LeaseOutcome::Short(short),
-            Reservation::Lost(refusal) => LeaseOutcome::Lost(refusal.to_string()),
+            Reservation::Lost(refusal) => {
+                let most = Amount {
+                    money: want.input + NanoUsd::from_tokens(output, price.output),
+                    tokens: bound.input.saturating_add(output),
+                };
+                self.lease = unanswered.map(|wanted| services.unbooked.lend(wanted, most));
+                LeaseOutcome::Lost(refusal.to_string())
+            }
         }
     }
 

@@ -190,6 +190,38 @@ async fn open_goes_on_and_says_so() {
     assert!(remark.contains("connection refused"), "{remark}");
 }
 
+/// What was spent without a reservation is booked once the accounts are back, and what was not sent
+/// is not.
+#[tokio::test]
+async fn k17_what_is_spent_meanwhile_is_booked_afterwards() {
+    let replies = || vec![Reply::Whole(text()), Reply::Whole(text()), Reply::Whole(text())];
+    let named = [("x-softland-run", "r")];
+    let stand = Stand::with(limited(OnStoreLoss::Open), replies());
+    stand.lose(false, true);
+    for _ in 0..2 {
+        assert_eq!(read_json(stand.host.send(&question(), &named).await).await.0, 200);
+    }
+    stand.host.services.book_unheld_spend().await;
+    let spent = async || read_balance(&*stand.shaky, "run:given:r").await;
+    stand.lose(false, false);
+    assert_eq!(spent().await.spent, NanoUsd::ZERO, "the accounts were still away");
+    stand.host.services.book_unheld_spend().await;
+    let two = spent().await;
+    assert!(two.spent > NanoUsd::ZERO && two.reserved == NanoUsd::ZERO, "{two:?}");
+    stand.host.services.book_unheld_spend().await;
+    assert_eq!(spent().await, two, "each once");
+    assert_eq!(read_json(stand.host.send(&question(), &named).await).await.0, 200);
+    assert_eq!(spent().await.spent.0, two.spent.0 / 2 * 3, "as if they had never been away");
+
+    let stand = Stand::with(limited(OnStoreLoss::Closed), replies());
+    stand.lose(false, true);
+    assert_eq!(read_json(stand.host.send(&question(), &named).await).await.0, 503);
+    stand.lose(false, false);
+    stand.host.services.book_unheld_spend().await;
+    let balance = read_balance(&*stand.shaky, "run:given:r").await;
+    assert_eq!(balance.spent, NanoUsd::ZERO, "nothing was sent");
+}
+
 #[tokio::test]
 async fn without_a_limit_of_money_everything_goes_on() {
     let observes = Policy {

@@ -25,7 +25,7 @@ use softland_govern::{
     ActiveRequest, Body, ClientKey, ClientRequest, Conversations, CutReason, GovernSettings,
     HeldLeases, KnownModels, LocalState, Meter, NameGenerator, Protocol, RequestIds,
     RunningRequests, Services, SharedState, Target, TokenCounts, Transport, TransportError,
-    UpstreamRequest, UpstreamResponse, Watcher,
+    UnbookedSpend, UpstreamRequest, UpstreamResponse, Watcher,
 };
 use softland_session::core::policy::Policy;
 use softland_session::core::{LossCause, NanoUsd};
@@ -209,6 +209,7 @@ impl Host {
         let notes = Arc::new(Notes::default());
         let services = Services {
             held: HeldLeases::default(),
+            unbooked: UnbookedSpend::default(),
             state,
             models: KnownModels::default(),
             counts: TokenCounts::default(),
