@@ -72,11 +72,15 @@ impl PinnedRecord {
     /// Records that these calls, refused by their tools' own limits, were taken out of the turn
     /// that is answered as this round. A round that a request was built from before does not change
     /// any more.
-    pub fn record_taken_out<'b>(&mut self, round: u64, calls: impl Iterator<Item = &'b Because>) {
+    pub fn record_removed_calls<'b>(
+        &mut self,
+        round: u64,
+        refusals: impl Iterator<Item = &'b Because>,
+    ) {
         if self.looked.is_some_and(|looked| looked >= round) {
             return;
         }
-        for because in calls.filter(|because| matches!(because.reason, Reason::Tool(_))) {
+        for because in refusals.filter(|because| matches!(because.reason, Reason::Tool(_))) {
             let same = |d: &FactDecision| d.round == round && d.because.reason == because.reason;
             if !self.decided.iter().any(same) {
                 let because = because.clone();

@@ -79,7 +79,7 @@ async fn make_response(asked: Arc<ClientRequest>) -> Response<Body> {
         Ok(opening) => opening,
         Err(answer) => return *answer,
     };
-    opening.set_body((whole.clone(), chain));
+    opening.set_joined_body((whole.clone(), chain));
     opening.turn = turn;
     if let Some(member) = request.apart {
         return opening.pass_apart(member).await;

@@ -237,7 +237,7 @@ async fn open_socket(
     }
     let permit = Arc::clone(&shared.page_permits).try_acquire_owned();
     upgrade.max_message_size(MESSAGE).max_frame_size(MESSAGE).on_upgrade(async move |socket| {
-        let Ok(permit) = permit else { return socket::refuse_page(socket).await };
+        let Ok(permit) = permit else { return socket::refuse_excess_page(socket).await };
         socket::serve_page(shared, socket).await;
         drop(permit);
     })

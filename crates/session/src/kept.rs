@@ -122,7 +122,7 @@ impl Kept {
     /// Returns the history that a request only names, oldest first; `None` if it names none, or if
     /// a part of it is not known.
     #[must_use]
-    pub fn links_before(&self, request: &Request<'_>) -> Option<Vec<ChainLink>> {
+    pub fn find_named_history(&self, request: &Request<'_>) -> Option<Vec<ChainLink>> {
         let named = request.previous.map(|(id, _)| id).or(request.conversation)?;
         let (mut links, mut next) = (Vec::new(), Some(named.unescape().into_owned()));
         // A circle of ids would have no end.

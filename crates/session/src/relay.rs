@@ -546,8 +546,8 @@ impl Relay {
     }
 
     /// Returns the kinds of the blocks that the client had before the response under way.
-    pub(crate) fn shown_before(&self) -> String {
-        self.client.shown_before()
+    pub(crate) fn block_kinds_shown(&self) -> String {
+        self.client.block_kinds_shown()
     }
 
     /// Returns the id of the client's message, and its blocks.

@@ -22,7 +22,7 @@ use crate::framing::{
 };
 use crate::reply::{Block, NativeResponse, Reply};
 use block::{AnswerForm, ResponsesBlock};
-use items::{item_id, message_of, no_approval, tool_output};
+use items::{format_denied_approval, item_id, message_of, tool_output};
 use numbers::SequenceNumbers;
 
 /// The id of a response that failed before it had one.
@@ -472,7 +472,7 @@ impl MessageWriter for ResponsesFraming {
     fn result_messages(&self, answers: &[(Call<'_>, String)]) -> JsonBytes {
         let items = answers.iter().map(|(call, text)| match self.answers.get(call.id) {
             Some(AnswerForm::Custom) => respond::custom_tool_call_output(call.id, text),
-            Some(AnswerForm::Approval) => no_approval(call.id, text),
+            Some(AnswerForm::Approval) => format_denied_approval(call.id, text),
             Some(AnswerForm::Tool(kind)) => tool_output(kind, call.id, text),
             Some(AnswerForm::Function) | None => respond::function_call_output(call.id, text),
         });

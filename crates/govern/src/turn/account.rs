@@ -438,7 +438,7 @@ impl RequestAccount {
         waits: Option<&RequestSignals>,
     ) -> LeaseOutcome {
         self.settle_usage();
-        self.newest = self.count_request(request, self.added_uses(policy, request.api));
+        self.newest = self.count_request(request, self.hosted_uses_limit(policy, request.api));
         let (bound, output) = (self.newest.bound, self.newest.output);
         let Some(price) = self.highest_price(bound.input) else {
             self.count_unpriced(services, policy).await;
@@ -511,7 +511,7 @@ impl RequestAccount {
 
     /// Returns how often the provider's tools may be used in a request that sets no limit. The
     /// number is the same for the whole run, since it follows from the run's money limit.
-    pub(super) fn added_uses(&self, policy: &Policy, api: Api) -> Option<u64> {
+    pub(super) fn hosted_uses_limit(&self, policy: &Policy, api: Api) -> Option<u64> {
         let own = [policy.cost_limit_usd, policy.session_cost_limit_usd];
         let above = self.accounts.parents.iter().map(|(_, limit, _)| Some(*limit));
         let limit = own.into_iter().chain(above).flatten().min();

@@ -157,7 +157,7 @@ impl RequestSetup {
     }
 
     /// Replaces the body by the one that was joined with its history.
-    pub(crate) fn set_body(&mut self, (body, chain): (Bytes, Option<Chain>)) {
+    pub(crate) fn set_joined_body(&mut self, (body, chain): (Bytes, Option<Chain>)) {
         (self.body, self.chain) = (body, chain);
     }
 
@@ -241,7 +241,7 @@ impl RequestSetup {
         if self.target.compacts() {
             compaction::check_money(&self.target, &leased)?;
         } else {
-            opened.bound_uses(account.added_uses(&policy, request.api));
+            opened.bound_uses(account.hosted_uses_limit(&policy, request.api));
         }
         // Bodies that are sent from here on show only what is new.
         account.kept_bytes = self.kept_bytes();

@@ -91,7 +91,7 @@ pub(super) async fn serve_page(shared: Arc<ServerState>, socket: WebSocket) {
 
 /// Tells a page that the most pages are open already. If a connection were refused without this
 /// message, the browser would tell its page no reason.
-pub(super) async fn refuse_page(mut socket: WebSocket) {
+pub(super) async fn refuse_excess_page(mut socket: WebSocket) {
     let reason = format!("{PAGES} pages are open already, as many as there may be; close one");
     let frame = CloseFrame { code: close_code::AGAIN, reason: reason.into() };
     let _ = tokio::time::timeout(PATIENCE, socket.send(Message::Close(Some(frame)))).await;

@@ -112,7 +112,7 @@ impl Exchange {
     ) -> Result<Self, BeginError> {
         let sent = body.into();
         let request = Request::from_body(context.api, &sent).map_err(BeginError::Request)?;
-        let links = kept.links_before(&request);
+        let links = kept.find_named_history(&request);
         let joined = links.and_then(|links| Chain::join_links(&request, &sent, &links));
         let (whole, chain) = joined.map_or((sent.clone(), None), |(body, c)| (body, Some(c)));
         let request = match &chain {

@@ -130,7 +130,7 @@ impl Exchange {
             done.messages.clear();
         }
         done.records = std::mem::take(&mut self.reading.records);
-        record_taken_out(&self.reading, &mut done);
+        record_removed_calls(&self.reading, &mut done);
         done
     }
 
@@ -205,7 +205,7 @@ impl Exchange {
         }
         // The messages were written from text.
         let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
-        let (shown, before) = (relay.shown_before(), reading.messages_digest());
+        let (shown, before) = (relay.block_kinds_shown(), reading.messages_digest());
         // A call that is written as text has no id that the client could send back.
         let id = match reply.written_count() {
             0 => first.id.clone(),
@@ -219,7 +219,7 @@ impl Exchange {
 
 /// Notes in the run's record the calls that were taken out of a turn which goes on. They stand in
 /// no history: by the record, the last result of that turn says so in every later request.
-fn record_taken_out(reading: &RequestReading, done: &mut Done) {
+fn record_removed_calls(reading: &RequestReading, done: &mut Done) {
     if reading.role != Role::Gateway || done.ended.is_some() {
         return;
     }
@@ -229,7 +229,7 @@ fn record_taken_out(reading: &RequestReading, done: &mut Done) {
         Admission::Run | Admission::Server | Admission::Answer => None,
     });
     if let Some(record) = record {
-        record.record_taken_out(reading.run.used().rounds + 1, taken);
+        record.record_removed_calls(reading.run.used().rounds + 1, taken);
     }
 }
 

@@ -117,7 +117,7 @@ impl ClientMessage {
     }
 
     /// Returns the kinds of the blocks shown before that, as letters (`StoredTail::shown`).
-    pub(super) fn shown_before(&self) -> String {
+    pub(super) fn block_kinds_shown(&self) -> String {
         self.shown.list.iter().take(self.part.before).map(Block::kind_letter).collect()
     }
 

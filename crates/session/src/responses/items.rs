@@ -97,7 +97,7 @@ fn quote_text(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-pub(super) fn no_approval(id: &str, why: &str) -> Vec<u8> {
+pub(super) fn format_denied_approval(id: &str, why: &str) -> Vec<u8> {
     let mut out =
         br#"{"type":"mcp_approval_response","approve":false,"approval_request_id":"#.to_vec();
     write_str(&mut out, id);

@@ -232,13 +232,13 @@ fn the_last_result_tells_of_calls_that_were_taken_out() {
     let mut record = PinnedRecord::new(policy.clone());
     record.looked = Some(1);
     let refused = |tool: &str| Because::from_counts(Reason::Tool(tool.to_owned()), 1, 1);
-    record.record_taken_out(1, [refused("late")].iter());
+    record.record_removed_calls(1, [refused("late")].iter());
     assert_eq!(record.decided, [], "the request of that round is made already");
-    record.record_taken_out(
+    record.record_removed_calls(
         2,
         [refused("list"), Because::from_counts(Reason::ToolCalls, 3, 3)].iter(),
     );
-    record.record_taken_out(2, [refused("list"), refused("glob")].iter());
+    record.record_removed_calls(2, [refused("list"), refused("glob")].iter());
     assert_eq!(record.decided.len(), 2, "each tool once, and only tools");
     let key = Talk::new(Role::Gateway, Policy::default()).transcript.run_key().expect("a run");
     for (records, wanted) in [
