@@ -1,6 +1,7 @@
 """What a client is put through, and what must then be true. A run is one start of a client; a case
 is one thing that is checked of it and one line of the output."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from . import long, messages, scenarios, specialists, tap
 
 # What may differ between the two sides of a gateway that has nothing to do (docs/governing.md §1).
 OUR_HEADERS = "x-softland-"
+END_OF_RUN = re.compile(rb": softland \{[^\n]*\}\n\n")
 FOR_ONE_PEER = tap.HOP_BY_HOP | {"host", "accept-encoding", "date"}
 
 
@@ -170,7 +172,7 @@ def _said(exchange):
         exchange.body,
         exchange.status,
         _end_to_end(exchange.answer_headers),
-        exchange.answer,
+        END_OF_RUN.sub(b"", exchange.answer, count=1),
     )
 
 
