@@ -205,10 +205,12 @@ class Redis:
         except OSError:
             return b""
 
-    def account(self, beginning):
-        """What the one account whose name begins so has spent, and what it holds, in nano-dollars."""
-        [key] = self.ask("KEYS", "{softland}:a:" + beginning + "*")
-        return int(self.ask("HGET", key, "s")), int(self.ask("HGET", key, "r"))
+    def accounts(self, beginning):
+        """What the accounts whose names begin so have spent together, and what they hold, in nano-dollars."""
+        keys = self.ask("KEYS", "{softland}:a:" + beginning + "*")
+        fields = [[self.ask("HGET", key, field) for key in keys] for field in ("s", "r")]
+        # An account without a field has nothing there.
+        return tuple(sum(0 if amount == b"$-1" else int(amount) for amount in field) for field in fields)
 
     def kill(self):
         self.process.kill()

@@ -58,10 +58,10 @@ impl LeaseStore for UnheldLease {
     fn lower_reservation(&self, _: &Grant, _: Amount) {}
 
     fn settle_lease(&self, _: &Grant, actual: Amount) {
-        let mut unbooked = self.spend.lock();
         if !self.sent.load(Ordering::Relaxed) {
             return;
         }
+        let mut unbooked = self.spend.lock();
         if unbooked.len() < MOST {
             unbooked.push_back((self.wanted.clone(), actual));
         } else {

@@ -191,17 +191,17 @@ async fn k18_the_end_of_a_run_is_told() {
         let upstream = Scripted::plays(vec![says("the answer")]).await;
         let gateway = Running::with(governed(&upstream.url(), &at(1))).await;
         let message = after_a_call(api, stream).post(&gateway).await;
-        let cost = message.header("x-softland-cost-usd").map(str::to_owned);
+        let spent = message.header("x-softland-cost-usd").map(str::to_owned);
         let comments = read(&message).comments;
         let facts = if stream {
-            assert_eq!((message.header("x-softland-outcome"), cost), (None, None));
+            assert_eq!((message.header("x-softland-outcome"), spent), (None, None));
             let (comment, end) = (comments.last().expect("a comment"), message.text());
             let (at, last) = (end.find(comment).expect("it"), end.rfind("data: ").expect("an end"));
             assert!(at < last, "{end}");
             serde_json::from_str(comment.strip_prefix("softland ").expect("a name")).expect("JSON")
         } else {
             let told = |name: &str| message.header(&format!("x-softland-{name}"));
-            let cost: f64 = cost.expect("a price").parse().expect("a number");
+            let cost: f64 = spent.expect("a price").parse().expect("a number");
             json!({"outcome": told("outcome"), "reason": told("reason"), "limit": told("limit"),
                 "cost_usd": cost})
         };
@@ -210,6 +210,21 @@ async fn k18_the_end_of_a_run_is_told() {
         wanted["cost_usd"] = facts["cost_usd"].clone();
         assert!(facts["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0), "{facts}");
         assert_eq!(facts, wanted);
+        // The cost is that of the run, not of its last request.
+        let upstream = Scripted::plays(vec![calls(1), says("the answer")]).await;
+        let gateway = Running::with(governed(&upstream.url(), &at(9))).await;
+        let (_, message, _) = Client::on(api, stream).told_usage().run(&gateway).await;
+        let told = match stream {
+            true => {
+                let comments = read(&message).comments;
+                let said = comments.last().expect("a comment");
+                let facts: Value = serde_json::from_str(&said["softland ".len()..]).expect("JSON");
+                facts["cost_usd"].as_f64()
+            }
+            false => message.header("x-softland-cost-usd").and_then(|cost| cost.parse().ok()),
+        };
+        let whole = cost(api, 2) as f64 / 1e9;
+        assert!(told.is_some_and(|told| (told - whole).abs() < 1e-9), "{told:?}, not {whole}");
         // A run that goes on has no end, and where nothing limits it nothing is told.
         for (reply, limit) in [(calls(1), Some(5)), (says("so"), None)] {
             let upstream = Scripted::plays(vec![reply]).await;

@@ -291,6 +291,13 @@ impl RequestAccount {
         self.is_priced().then_some(self.cost)
     }
 
+    /// Returns what the run has cost so far, this request included; `None` if the model has no
+    /// price, or if the accounts have not said what the run had spent before.
+    pub(super) fn run_cost(&self) -> Option<NanoUsd> {
+        let (before, _) = self.spent?;
+        Some(before + self.cost()?)
+    }
+
     /// Returns the cost of the tokens of the newest response, and the price that shares it out;
     /// `None` if the model has no price.
     pub(super) fn token_cost(&self, tokens: &Tokens) -> Option<(NanoUsd, Price)> {

@@ -23,7 +23,7 @@ pub(super) struct EndFacts {
     /// The key and value of the limit that ended the run: `tool_calls_limit 30`.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<String>,
-    /// In dollars; `None` if a price is unknown.
+    /// In dollars; `None` if it is unknown.
     cost_usd: Option<NanoUsd>,
 }
 
@@ -66,7 +66,7 @@ impl GovernedRequest {
     /// the run ends with it.
     pub(super) fn end_facts(&self, ending: Option<&RunEnding>) -> EndFacts {
         let belongs = !self.opening.metered;
-        EndFacts::new(ending.filter(|_| belongs), self.account.cost().filter(|_| belongs))
+        EndFacts::new(ending.filter(|_| belongs), self.account.run_cost().filter(|_| belongs))
     }
 
     /// Tells a client that reads a stream how its run has ended: by a comment, in front of the bytes
