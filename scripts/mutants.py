@@ -101,8 +101,8 @@ def target_of(test: str) -> tuple[list[str], str]:
     parts = path.split("/")
     package = ["-p", f"softland-{parts[1]}"]
     if parts[2] == "src":
-        # The command is the one crate without a library.
-        return package + (["--bin", "softland"] if parts[1] == "cli" else ["--lib"]), name
+        # The command is the one crate without a library. Of the others no test may hide behind a feature.
+        return package + (["--bin", "softland"] if parts[1] == "cli" else ["--lib", "--all-features"]), name
     binary, *modules = [part.removesuffix(".rs") for part in parts[3:]]
     return package + ["--test", binary], "::".join([*modules, name])
 
