@@ -40,7 +40,7 @@ impl<'a> UserText<'a> {
     #[must_use]
     pub fn new(text: impl Into<Cow<'a, str>>) -> Self {
         let text = text.into();
-        let words = tables::own_words(&text);
+        let words = tables::strip_harness_tags(&text);
         let tags = words.is_empty() && !text.trim().is_empty();
         let digest = Digest::from_bytes(if tags { text.as_bytes() } else { words.as_bytes() });
         Self { text, digest, tags }
@@ -54,7 +54,7 @@ impl<'a> UserText<'a> {
 
     /// Returns the words of the text: the text without the harness's tags around it.
     pub(crate) fn words(&self) -> &str {
-        tables::own_words(&self.text)
+        tables::strip_harness_tags(&self.text)
     }
 
     /// Returns the digest of the words.

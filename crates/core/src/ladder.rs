@@ -117,7 +117,7 @@ pub struct Ladder {
     empties: u64,
     tool_refusals: u64,
     /// The tool's limit that refused a turn of this request, if one did.
-    tool_refused: Option<Because>,
+    reached_tool_limit: Option<Because>,
     continuations: u64,
     pauses: u64,
 }
@@ -134,7 +134,7 @@ impl Ladder {
             in_result: matches!(phase, Phase::Landing { in_result: true, .. }),
             empties: setting.empty_before,
             tool_refusals: setting.refusals_before,
-            tool_refused: None,
+            reached_tool_limit: None,
             setting,
             landing,
             rung: None,
@@ -165,8 +165,8 @@ impl Ladder {
 
     /// Returns the tool's limit that the last refused turn had reached.
     #[must_use]
-    pub fn tool_refused(&self) -> Option<&Because> {
-        self.tool_refused.as_ref()
+    pub fn reached_tool_limit(&self) -> Option<&Because> {
+        self.reached_tool_limit.as_ref()
     }
 
     /// Counts an empty turn as empty from now on, whatever the request holds, because softland
@@ -241,7 +241,7 @@ impl Ladder {
         if let Some(because) = self.landing.clone() {
             return self.take_next_rung(&because, Tail::Keep);
         }
-        if let Some(because) = self.tool_refused.clone() {
+        if let Some(because) = self.reached_tool_limit.clone() {
             return self.answer_locally(&because);
         }
         if self.empties > self.setting.empty_before {
@@ -421,7 +421,7 @@ impl Ladder {
     fn refuse_unseen(&mut self, because: &Because) -> NextAction {
         if matches!(because.reason, Reason::Tool(_)) {
             self.tool_refusals += 1;
-            self.tool_refused = Some(because.clone());
+            self.reached_tool_limit = Some(because.clone());
             if self.tool_refusals < rules::tool::REFUSALS {
                 return NextAction::Send { rung: None, tail: Tail::ToolRefuse, grow: false };
             }

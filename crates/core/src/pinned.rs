@@ -106,7 +106,7 @@ impl PinnedRecord {
 
     /// Returns the usage that counts from this place on and is not shown before it.
     #[must_use]
-    pub fn carried_at(&self, place: Digest) -> Option<&RunUsage> {
+    pub fn usage_carried_from(&self, place: Digest) -> Option<&RunUsage> {
         self.carried.iter().find(|carried| carried.place == place).map(|carried| &carried.used)
     }
 
@@ -150,7 +150,7 @@ impl FactDecision {
     /// Returns true if the decision is that calls were taken out of a turn by their tool's own
     /// limit.
     #[must_use]
-    pub fn takes_out(&self) -> bool {
+    pub fn removes_calls(&self) -> bool {
         !self.lands && matches!(self.because.reason, Reason::Tool(_))
     }
 }
@@ -167,6 +167,6 @@ mod tests {
         let pinned = PinnedRecord::new(Policy::default());
         let pinned = pinned.after_compaction(1, place, calls).after_compaction(1, place, chars);
         let both = RunUsage { calls: 4, result_chars: 7, ..RunUsage::default() };
-        assert_eq!((pinned.carried_at(place), pinned.carried.len()), (Some(&both), 1));
+        assert_eq!((pinned.usage_carried_from(place), pinned.carried.len()), (Some(&both), 1));
     }
 }

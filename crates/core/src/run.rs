@@ -168,7 +168,7 @@ impl Run {
             within_turn: false,
         };
         run.count_carried_at(place);
-        let facts = run.take_facts(facts);
+        let facts = run.take_unseen_facts(facts);
         if let Some(because) = run.find_limit(facts) {
             run.phase = Phase::Landing { because, in_result: false };
         }
@@ -178,7 +178,7 @@ impl Run {
     /// Adds usage that the history does not show, if the record counts it from this place on.
     /// Returns true if it does.
     pub(crate) fn count_carried_at(&mut self, place: Digest) -> bool {
-        let Some(carried) = self.pinned.carried_at(place) else { return false };
+        let Some(carried) = self.pinned.usage_carried_from(place) else { return false };
         self.used.add_usage(carried);
         true
     }
@@ -186,7 +186,7 @@ impl Run {
     /// Lands the run at a message without results, if usage that counts from this place on reaches
     /// a limit. Returns the limit.
     pub(crate) fn land_here(&mut self, facts: Option<&Facts>) -> Option<Because> {
-        let facts = self.take_facts(facts);
+        let facts = self.take_unseen_facts(facts);
         if self.phase != Phase::Open {
             return None;
         }
@@ -233,7 +233,7 @@ impl Run {
 
     /// Records that the run goes on by itself after a turn that looked finished, because a message
     /// that a machine made followed.
-    pub(crate) fn go_on_by_itself(&mut self, own: bool) -> Option<Signal> {
+    pub(crate) fn record_self_continuation(&mut self, own: bool) -> Option<Signal> {
         self.within_turn &= own;
         let LastTurn::TrivialLooking { before } = self.last else { return None };
         if self.role == Role::Engine {

@@ -27,7 +27,8 @@ pub use results::{
 pub use shell::shell_kind;
 pub use texts::{
     MachineTextKind, asks_for_retry, classify_machine_text, is_common_nudge, is_compaction_summary,
-    is_harness_only, is_nudge, is_telling_nudge, is_validation_retry, names_a_person, own_words,
+    is_harness_only, is_nudge, is_telling_nudge, is_validation_retry, names_a_person,
+    strip_harness_tags,
 };
 pub use tools::{
     ToolKind, bare_name, ending_command, is_agent_tool, is_answer_tool, is_presentation_argument,

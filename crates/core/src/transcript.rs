@@ -255,7 +255,7 @@ impl Transcript {
             run.end_turn_by_other();
         } else {
             let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
-            step.signals.extend(run.go_on_by_itself(own));
+            step.signals.extend(run.record_self_continuation(own));
             if carries && let Some(because) = run.land_here(facts) {
                 step.additions.push(ask_addition(&because, run.pinned().words));
             }

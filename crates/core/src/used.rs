@@ -29,7 +29,7 @@ impl RunUsage {
     /// Returns the part of the usage that a history with the usage `shown` does not show. Rounds
     /// are not carried.
     #[must_use]
-    pub fn not_shown_in(&self, shown: &Self) -> Self {
+    pub fn usage_not_shown(&self, shown: &Self) -> Self {
         let by_tool = self.by_tool.iter().filter_map(|(tool, used)| {
             let left = used.saturating_sub(shown.by_tool.get(tool).copied().unwrap_or(0));
             (left > 0).then(|| (tool.clone(), left))

@@ -46,7 +46,7 @@ pub use held::HeldLeases;
 pub use key::ClientKey;
 pub use learned::{KnownModel, KnownModels, LearnedLimit, ModelLessons};
 pub use names::NameGenerator;
-pub use pass::{pass_back, pass_request};
+pub use pass::{pass_request, respond_with_upstream};
 pub use request::{BudgetAround, ClientRequest};
 pub use request_id::{RequestId, RequestIds};
 pub use running::RunningRequests;

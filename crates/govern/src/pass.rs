@@ -12,11 +12,11 @@ use crate::transport::{UpstreamRequest, UpstreamResponse, mark_failure};
 
 /// Passes a request on as it came.
 pub async fn pass_request(asked: &ClientRequest) -> http::Response<Body> {
-    pass_whole(asked, &asked.target, asked.active.body.clone()).await
+    pass_with_body(asked, &asked.target, asked.active.body.clone()).await
 }
 
 /// Passes a request on with this body.
-pub(crate) async fn pass_whole(
+pub(crate) async fn pass_with_body(
     asked: &ClientRequest,
     target: &Target,
     body: Bytes,
@@ -32,7 +32,7 @@ pub(crate) async fn pass_whole(
         body,
     });
     match sent.await {
-        Ok(response) => pass_back(response),
+        Ok(response) => respond_with_upstream(response),
         Err(error) => {
             tracing::warn!(id = %target.id, %error, "no response");
             let answer = errors::protocol_error(target.protocol, error.status, &error.to_string());
@@ -42,7 +42,7 @@ pub(crate) async fn pass_whole(
 }
 
 /// Converts an upstream's response into the client's.
-pub fn pass_back(upstream: UpstreamResponse) -> http::Response<Body> {
+pub fn respond_with_upstream(upstream: UpstreamResponse) -> http::Response<Body> {
     let mut headers = headers::to_client(&upstream.headers);
     // The body is the upstream's own, and so is its length. For a response to HEAD, only this
     // header states the length.

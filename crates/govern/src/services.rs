@@ -64,7 +64,7 @@ impl Services {
 
     /// Ends the runs whose state is lost with this process. A client that comes back later
     /// continues under another run name.
-    pub async fn end_lost(&self) {
+    pub async fn end_runs_without_state(&self) {
         self.end_runs(RunsToEnd::Lost { now: self.now() }).await;
     }
 

@@ -36,7 +36,7 @@ pub struct Target {
 
 impl Target {
     /// Returns true if the request compacts a history.
-    pub(crate) fn compacts(&self) -> bool {
+    pub(crate) fn is_compaction_request(&self) -> bool {
         self.path.path() == COMPACT
     }
 }

@@ -82,7 +82,7 @@ async fn make_response(asked: Arc<ClientRequest>) -> Response<Body> {
     opening.set_joined_body((whole.clone(), chain));
     opening.turn = turn;
     if let Some(member) = request.apart {
-        return opening.pass_apart(member).await;
+        return opening.pass_ungoverned(member).await;
     }
     match opening.begin_exchange(&request).await {
         Ok(begun) => GovernedRequest::from_begun(*begun).answer_client().await,
@@ -101,7 +101,7 @@ async fn pass_unread(asked: &ClientRequest, error: &RequestError) -> Response<Bo
         Ok(None) => {}
     }
     tracing::warn!(id = %target.id, %error, "passed on ungoverned");
-    mark_unmetered(pass::pass_whole(asked, target, active.body.clone()).await)
+    mark_unmetered(pass::pass_with_body(asked, target, active.body.clone()).await)
 }
 
 /// Answers `POST /v1/messages/count_tokens` with the tokens of what would be sent. Nothing is spent
@@ -116,5 +116,5 @@ pub async fn count_tokens(asked: ClientRequest) -> Response<Body> {
         },
         Err(_) => (asked.target.clone(), body.clone()),
     };
-    pass::pass_whole(&asked, &target, governed).await
+    pass::pass_with_body(&asked, &target, governed).await
 }

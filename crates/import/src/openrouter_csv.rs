@@ -37,7 +37,7 @@ pub(crate) fn read_recording(
 ) -> RecordIds {
     let mut reader = Reader { known, ids: RecordIds::default(), chains: Chains::default() };
     reader.read_file(input, out, plain);
-    reader.chains.place_all(out);
+    reader.chains.place_waiting_rows(out);
     reader.ids
 }
 

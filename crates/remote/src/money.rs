@@ -14,8 +14,8 @@ use softland_session::core::NanoUsd;
 use softland_session::core::lease::Amount;
 
 use crate::answer::Answer;
-use crate::operation::{opening, to_number};
-use crate::read::{list, names, number, parts, text};
+use crate::operation::{encode_opening, to_number};
+use crate::read::{read_elements, read_list, read_number, read_text, read_texts};
 
 /// The largest limit that the script compares exactly. A larger one is lowered to it.
 const MOST: u64 = 9_000_000_000_000_000;
@@ -29,12 +29,12 @@ pub(crate) struct Asking {
 }
 
 /// Returns the operations of a reservation. `at` is given only where the store's clock is not used.
-pub(crate) fn asking(query: &ReserveQuery, at: Option<u64>) -> Asking {
+pub(crate) fn encode_reservation(query: &ReserveQuery, at: Option<u64>) -> Asking {
     let ask = &query.ask;
     let [most, enough, least] = ask.levels().map(|amount| limit_number(amount.0));
     let scale = ask.token_scale();
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let opens = query.opens.as_deref().map(opening);
+    let opens = query.opens.as_deref().map(encode_opening);
     let at = at.map(|at| at.to_string());
     let wanted = json!({
         "id": query.id.0,
@@ -104,12 +104,12 @@ fn claim(claim: &Claim) -> serde_json::Value {
 }
 
 /// Ends a lease.
-pub(crate) fn settle(id: &ReservationId, actual: Amount) -> serde_json::Value {
+pub(crate) fn encode_settlement(id: &ReservationId, actual: Amount) -> serde_json::Value {
     amount_note("settle", id, actual)
 }
 
 /// Reduces a reservation.
-pub(crate) fn lower(id: &ReservationId, to: Amount) -> serde_json::Value {
+pub(crate) fn encode_lowering(id: &ReservationId, to: Amount) -> serde_json::Value {
     amount_note("lower", id, to)
 }
 
@@ -118,93 +118,94 @@ fn amount_note(op: &str, id: &ReservationId, amount: Amount) -> serde_json::Valu
 }
 
 /// Gives up a reservation that may have been made, or may be waited for.
-pub(crate) fn leave(id: &ReservationId) -> serde_json::Value {
+pub(crate) fn encode_withdrawal(id: &ReservationId) -> serde_json::Value {
     json!({"op": "leave", "id": id.0})
 }
 
 /// Extends the leases of reservations.
-pub(crate) fn renew(held: &[ReservationId], at: Option<u64>) -> serde_json::Value {
+pub(crate) fn encode_renewal(held: &[ReservationId], at: Option<u64>) -> serde_json::Value {
     let held: Vec<&str> = held.iter().map(|id| &*id.0).collect();
     json!({"op": "renew", "held": held, "at": at.map(|at| at.to_string())})
 }
 
 /// Returns the windows of claims.
-pub(crate) fn windows(claims: &[Claim], at: Option<u64>) -> serde_json::Value {
+pub(crate) fn encode_window_query(claims: &[Claim], at: Option<u64>) -> serde_json::Value {
     let claims: Vec<_> = claims.iter().map(claim).collect();
     json!({"op": "windows", "claims": claims, "at": at.map(|at| at.to_string())})
 }
 
 /// Returns the balance of an account.
 pub(crate) fn balance(value: Answer) -> Option<Balance> {
-    let [spent, reserved, tokens_spent, tokens_reserved] = parts(value)?;
+    let [spent, reserved, tokens_spent, tokens_reserved] = read_elements(value)?;
     Some(Balance {
-        spent: NanoUsd(number(&spent)),
-        reserved: NanoUsd(number(&reserved)),
-        tokens_spent: number(&tokens_spent),
-        tokens_reserved: number(&tokens_reserved),
+        spent: NanoUsd(read_number(&spent)),
+        reserved: NanoUsd(read_number(&reserved)),
+        tokens_spent: read_number(&tokens_spent),
+        tokens_reserved: read_number(&tokens_reserved),
     })
 }
 
 /// Returns the balances of accounts.
-pub(crate) fn balances(value: Answer) -> Vec<Balance> {
-    list(value).into_iter().map(|one| balance(one).unwrap_or_default()).collect()
+pub(crate) fn read_balances(value: Answer) -> Vec<Balance> {
+    read_list(value).into_iter().map(|one| balance(one).unwrap_or_default()).collect()
 }
 
 /// Returns the decision on a reservation; `None` if it waits.
-pub(crate) fn decision(
+pub(crate) fn read_decision(
     id: &ReservationId,
     value: Answer,
 ) -> Option<Result<Grant, ReservationError>> {
-    let mut values = list(value).into_iter();
+    let mut values = read_list(value).into_iter();
     let kind = values.next()?;
-    match text(&kind)? {
+    match read_text(&kind)? {
         "wait" => None,
         "granted" => {
-            let accounts = names(values.next()?);
-            let (money, tokens) = (number(&values.next()?), number(&values.next()?));
+            let accounts = read_texts(values.next()?);
+            let (money, tokens) = (read_number(&values.next()?), read_number(&values.next()?));
             let amount = Amount { money: NanoUsd(money), tokens };
             Some(Ok(Grant { id: id.clone(), accounts, amount }))
         }
         "spent" => Some(Err(ReservationError::Spent(shortfall(values.next()?)?))),
         "busy" => Some(Err(ReservationError::Busy(shortfall(values.next()?)?))),
         _ => {
-            let because = values.next().as_ref().and_then(text).unwrap_or_default().to_owned();
+            let because = values.next().as_ref().and_then(read_text).unwrap_or_default().to_owned();
             Some(Err(ReservationError::Away(AccountsUnavailable { because })))
         }
     }
 }
 
 fn shortfall(value: Answer) -> Option<Shortfall> {
-    let [account, limit, spent, reserved, least, tokens, window] = parts(value)?;
-    let money = |value: &Answer| NanoUsd(number(value));
-    let tokens = parts(tokens).map(|[limit, spent, reserved, least]: [Answer; 4]| TokenShortfall {
-        limit: number(&limit),
-        spent: number(&spent),
-        reserved: number(&reserved),
-        least: number(&least),
-    });
+    let [account, limit, spent, reserved, least, tokens, window] = read_elements(value)?;
+    let money = |value: &Answer| NanoUsd(read_number(value));
+    let tokens =
+        read_elements(tokens).map(|[limit, spent, reserved, least]: [Answer; 4]| TokenShortfall {
+            limit: read_number(&limit),
+            spent: read_number(&spent),
+            reserved: read_number(&reserved),
+            least: read_number(&least),
+        });
     Some(Shortfall {
-        account: Arc::from(text(&account)?),
+        account: Arc::from(read_text(&account)?),
         limit: money(&limit),
         spent: money(&spent),
         reserved: money(&reserved),
         least: money(&least),
         tokens,
-        window: parts(window).map(span),
+        window: read_elements(window).map(span),
     })
 }
 
 fn span([start, end]: [Answer; 2]) -> TimeSpan {
-    TimeSpan { start: number(&start), end: number(&end) }
+    TimeSpan { start: read_number(&start), end: read_number(&end) }
 }
 
 /// Returns a window as it is now; none for a claim without one.
-pub(crate) fn window_state(value: Answer) -> Option<WindowState> {
-    let [start, end, is_unused, of, money, tokens] = parts(value)?;
+pub(crate) fn read_window_state(value: Answer) -> Option<WindowState> {
+    let [start, end, is_unused, of, money, tokens] = read_elements(value)?;
     Some(WindowState {
         span: span([start, end]),
-        is_unused: number(&is_unused) == 1,
+        is_unused: read_number(&is_unused) == 1,
         balance: balance(of).unwrap_or_default(),
-        kept: Amount { money: NanoUsd(number(&money)), tokens: number(&tokens) },
+        kept: Amount { money: NanoUsd(read_number(&money)), tokens: read_number(&tokens) },
     })
 }

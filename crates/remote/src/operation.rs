@@ -22,7 +22,7 @@ pub(crate) fn to_number(number: u64) -> Value {
 }
 
 /// Finds the conversation of a request.
-pub(crate) fn recall(query: &RecallQuery) -> Value {
+pub(crate) fn encode_recall(query: &RecallQuery) -> Value {
     let mut operation = serde_json::to_value(query).unwrap_or_default();
     let (calls, call_turns): (Vec<Digest>, Vec<usize>) = query.calls.iter().copied().unzip();
     operation["calls"] = json!(calls);
@@ -32,12 +32,12 @@ pub(crate) fn recall(query: &RecallQuery) -> Value {
 }
 
 /// Returns the responses behind one.
-pub(crate) fn links(id: &str, most: usize) -> Value {
+pub(crate) fn encode_link_query(id: &str, most: usize) -> Value {
     json!({"op": "links", "id": id, "most": most})
 }
 
 /// Begins a request of a run.
-pub(crate) fn opening(opening: &RunOpening) -> Value {
+pub(crate) fn encode_opening(opening: &RunOpening) -> Value {
     let RunOpening { run, info, at, here } = opening;
     json!({
         "run": run, "info": to_text(info), "at": to_number(*at), "here": here,
@@ -47,7 +47,7 @@ pub(crate) fn opening(opening: &RunOpening) -> Value {
 }
 
 /// Ends a request.
-pub(crate) fn close(closing: Closing) -> Value {
+pub(crate) fn encode_closing(closing: Closing) -> Value {
     let Closing { scope, changes, parent, shown, accounts, request } = closing;
     json!({
         "op": "close",
@@ -60,7 +60,7 @@ pub(crate) fn close(closing: Closing) -> Value {
 }
 
 /// A note of a host.
-pub(crate) fn note(note: StateNote) -> Value {
+pub(crate) fn encode_note(note: StateNote) -> Value {
     match note {
         StateNote::Progress(progress) => json!({
             "op": "progress", "run": progress.run, "turn": to_number(progress.turn),

@@ -22,31 +22,31 @@ use crate::answer::Answer;
 const DIGEST: usize = 32;
 
 /// Returns the elements of an array.
-pub(crate) fn list(value: Answer) -> Vec<Answer> {
+pub(crate) fn read_list(value: Answer) -> Vec<Answer> {
     if let Answer::List(values) = value { values } else { Vec::new() }
 }
 
 /// Returns a text, if the value is one.
-pub(crate) fn text(value: &Answer) -> Option<&str> {
+pub(crate) fn read_text(value: &Answer) -> Option<&str> {
     if let Answer::Text(text) = value { Some(text) } else { None }
 }
 
 /// Returns a number, which may come as a text.
-pub(crate) fn number(value: &Answer) -> u64 {
+pub(crate) fn read_number(value: &Answer) -> u64 {
     match value {
         Answer::Number(number) => *number,
-        other => text(other).and_then(|text| text.parse().ok()).unwrap_or(0),
+        other => read_text(other).and_then(|text| text.parse().ok()).unwrap_or(0),
     }
 }
 
 /// Returns texts of an array.
-pub(crate) fn names(value: Answer) -> Vec<Arc<str>> {
-    list(value).iter().filter_map(text).map(Into::into).collect()
+pub(crate) fn read_texts(value: Answer) -> Vec<Arc<str>> {
+    read_list(value).iter().filter_map(read_text).map(Into::into).collect()
 }
 
 /// Takes the first elements of an array, of a fixed number.
-pub(crate) fn parts<const N: usize>(value: Answer) -> Option<[Answer; N]> {
-    list(value).try_into().ok()
+pub(crate) fn read_elements<const N: usize>(value: Answer) -> Option<[Answer; N]> {
+    read_list(value).try_into().ok()
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Option<T> {
@@ -66,24 +66,24 @@ struct Fields(HashMap<String, String>);
 
 impl Fields {
     fn from_value(value: Answer) -> Self {
-        let flat = list(value);
+        let flat = read_list(value);
         let pairs = flat.chunks_exact(2).filter_map(|pair| match pair {
-            [field, value] => Some((text(field)?.to_owned(), text(value)?.to_owned())),
+            [field, value] => Some((read_text(field)?.to_owned(), read_text(value)?.to_owned())),
             _ => None,
         });
         Self(pairs.collect())
     }
 
-    fn text(&self, field: &str) -> Option<&str> {
+    fn read_text(&self, field: &str) -> Option<&str> {
         self.0.get(field).map(String::as_str)
     }
 
-    fn number(&self, field: &str) -> u64 {
-        self.text(field).and_then(|text| text.parse().ok()).unwrap_or(0)
+    fn read_number(&self, field: &str) -> u64 {
+        self.read_text(field).and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
     fn is_set(&self, field: &str) -> bool {
-        self.text(field) == Some("1")
+        self.read_text(field) == Some("1")
     }
 }
 
@@ -102,8 +102,8 @@ fn stored_scope(value: Answer) -> StoredScope {
             "t" => scope.tails.extend(digest().zip(parse(value))),
             "r" => scope.results.extend(digest().zip(parse(value))),
             "u" => {
-                let tokens = fields.number(&format!("k{key}"));
-                let cost = fields.number(&format!("c{key}"));
+                let tokens = fields.read_number(&format!("k{key}"));
+                let cost = fields.read_number(&format!("c{key}"));
                 scope.runs.extend(digest().zip(run_state(value, tokens, cost)));
             }
             "n" => scope.newest = parse_digest(value),
@@ -124,8 +124,8 @@ fn digests<C: FromIterator<Digest>>(text: &str) -> C {
 
 /// Adds the messages that arrived at once to a record.
 fn immediate(fields: &Fields, run: &str, pin: PinnedRecord) -> PinnedRecord {
-    let went_on = fields.text(&format!("w{run}")).map(digests).unwrap_or_default();
-    let behind_landing = fields.text(&format!("b{run}")).and_then(parse_digest);
+    let went_on = fields.read_text(&format!("w{run}")).map(digests).unwrap_or_default();
+    let behind_landing = fields.read_text(&format!("b{run}")).and_then(parse_digest);
     PinnedRecord { went_on, behind_landing, ..pin }
 }
 
@@ -135,14 +135,14 @@ fn run_state(blob: &str, tokens: u64, cost: u64) -> Option<Arc<RunState>> {
 }
 
 /// Returns what is known of a request's conversation.
-pub(crate) fn recalled(value: Answer) -> Option<Recalled> {
-    let [parent, found, lessons, cancelled] = parts(value)?;
-    let parent = parts(parent).and_then(|[scope, fields]: [Answer; 2]| {
-        Some((text(&scope)?.into(), Arc::new(stored_scope(fields))))
+pub(crate) fn read_recalled(value: Answer) -> Option<Recalled> {
+    let [parent, found, lessons, cancelled] = read_elements(value)?;
+    let parent = read_elements(parent).and_then(|[scope, fields]: [Answer; 2]| {
+        Some((read_text(&scope)?.into(), Arc::new(stored_scope(fields))))
     });
-    let cancelled = list(cancelled).into_iter().filter_map(|one| {
-        let [run, here] = parts(one)?;
-        Some((text(&run)?.into(), text(&here).and_then(parse_digest)))
+    let cancelled = read_list(cancelled).into_iter().filter_map(|one| {
+        let [run, here] = read_elements(one)?;
+        Some((read_text(&run)?.into(), read_text(&here).and_then(parse_digest)))
     });
     Some(Recalled {
         parent,
@@ -153,37 +153,45 @@ pub(crate) fn recalled(value: Answer) -> Option<Recalled> {
 }
 
 fn recollection(value: Answer) -> Option<Recollection> {
-    let [scope, fields, by, index, known, flag, turn] = parts(value)?;
-    let (index, known) = (number(&index) as usize, number(&known) as usize);
+    let [scope, fields, by, index, known, flag, turn] = read_elements(value)?;
+    let (index, known) = (read_number(&index) as usize, read_number(&known) as usize);
     let turn = found_turn(turn);
-    let by = match text(&by)? {
+    let by = match read_text(&by)? {
         "content" => FoundBy::Content(turn?),
         "calls" => FoundBy::Calls { turn: turn?, index, known },
         "prefix" => FoundBy::Prefix { turn: turn?, index },
         "compacted" => FoundBy::Compacted,
         "summary" => FoundBy::Summary(index),
-        "name" => FoundBy::Name(number(&flag) == 1),
+        "name" => FoundBy::Name(read_number(&flag) == 1),
         "again" => FoundBy::Again,
-        "beside" => FoundBy::Beside(number(&flag) == 1),
+        "beside" => FoundBy::Beside(read_number(&flag) == 1),
         _ => return None,
     };
-    Some(Recollection { scope: text(&scope)?.into(), kept: Arc::new(stored_scope(fields)), by })
+    Some(Recollection {
+        scope: read_text(&scope)?.into(),
+        kept: Arc::new(stored_scope(fields)),
+        by,
+    })
 }
 
 fn found_turn(value: Answer) -> Option<FoundTurn> {
-    let [run, blob, tokens, cost, fork] = parts(value)?;
-    let then = run_state(text(&blob)?, number(&tokens), number(&cost))?;
-    Some(FoundTurn { run: parse_digest(text(&run)?)?, then, fork: text(&fork) == Some("1") })
+    let [run, blob, tokens, cost, fork] = read_elements(value)?;
+    let then = run_state(read_text(&blob)?, read_number(&tokens), read_number(&cost))?;
+    Some(FoundTurn {
+        run: parse_digest(read_text(&run)?)?,
+        then,
+        fork: read_text(&fork) == Some("1"),
+    })
 }
 
 fn model_lessons(fields: &Fields) -> ModelLessons {
-    let most = fields.text("most").and_then(|most| most.parse().ok());
+    let most = fields.read_text("most").and_then(|most| most.parse().ok());
     let limit = most.map(|most| LearnedLimit { completion: fields.is_set("completion"), most });
     ModelLessons { no_forcing: fields.is_set("forcing"), no_none: fields.is_set("none"), limit }
 }
 
 /// Returns a response that a client was shown.
-pub(crate) fn chain_link(value: Answer) -> ChainLink {
+pub(crate) fn read_chain_link(value: Answer) -> ChainLink {
     let mut fields = Fields::from_value(value).0;
     let mut take = |field: &str| fields.remove(field);
     ChainLink {
@@ -201,31 +209,31 @@ fn run_totals(fields: &Fields) -> RunTotals {
         programs: small(fields, "programs"),
         images: small(fields, "images"),
         sources: small(fields, "sources"),
-        served: fields.text("served").and_then(tier).unwrap_or_default(),
+        served: fields.read_text("served").and_then(tier).unwrap_or_default(),
         in_one_country: fields.is_set("in_one_country"),
-        stated: fields.text("stated").and_then(|stated| stated.parse().ok()),
+        stated: fields.read_text("stated").and_then(|stated| stated.parse().ok()),
     };
     RunTotals {
-        last: fields.number("last"),
-        turns: fields.number("turns"),
-        calls: fields.number("calls"),
+        last: fields.read_number("last"),
+        turns: fields.read_number("turns"),
+        calls: fields.read_number("calls"),
         tokens: Tokens {
-            input: fields.number("input"),
-            output: fields.number("output"),
-            cache_read: fields.number("cache_read"),
-            cache_write_5m: fields.number("cache_write_5m"),
-            cache_write_1h: fields.number("cache_write_1h"),
+            input: fields.read_number("input"),
+            output: fields.read_number("output"),
+            cache_read: fields.read_number("cache_read"),
+            cache_write_5m: fields.read_number("cache_write_5m"),
+            cache_write_1h: fields.read_number("cache_write_1h"),
             beside,
         },
-        cost: fields.text("cost").and_then(|cost| cost.parse().ok()).map(NanoUsd),
-        before: (fields.number("turns_before"), fields.number("calls_before")),
+        cost: fields.read_text("cost").and_then(|cost| cost.parse().ok()).map(NanoUsd),
+        before: (fields.read_number("turns_before"), fields.read_number("calls_before")),
         failed: fields.is_set("failed"),
-        remaining: fields.text("remaining").and_then(parse).unwrap_or_default(),
+        remaining: fields.read_text("remaining").and_then(parse).unwrap_or_default(),
     }
 }
 
 fn small(fields: &Fields, field: &str) -> u32 {
-    u32::try_from(fields.number(field)).unwrap_or(u32::MAX)
+    u32::try_from(fields.read_number(field)).unwrap_or(u32::MAX)
 }
 
 /// Returns a tier from its rank and name.
@@ -234,35 +242,35 @@ fn tier<T: DeserializeOwned>(text: &str) -> Option<T> {
 }
 
 /// Returns a run that has ended, from its name and fields.
-pub(crate) fn ended_run(value: Answer) -> Option<EndedRun> {
-    let [run, fields] = parts(value)?;
+pub(crate) fn read_ended_run(value: Answer) -> Option<EndedRun> {
+    let [run, fields] = read_elements(value)?;
     let totals = run_totals(&Fields::from_value(fields));
-    Some(EndedRun { run: text(&run)?.into(), totals })
+    Some(EndedRun { run: read_text(&run)?.into(), totals })
 }
 
 /// Returns the answer to a request that begins.
-pub(crate) fn opened_run(value: Answer) -> Option<OpenedRun> {
-    let [is_new, begun, superseded] = parts(value)?;
-    let (is_new, begun) = (number(&is_new) == 1, number(&begun));
-    Some(OpenedRun { is_new, begun, superseded: ended_run(superseded) })
+pub(crate) fn read_opened_run(value: Answer) -> Option<OpenedRun> {
+    let [is_new, begun, superseded] = read_elements(value)?;
+    let (is_new, begun) = (read_number(&is_new) == 1, read_number(&begun));
+    Some(OpenedRun { is_new, begun, superseded: read_ended_run(superseded) })
 }
 
 /// Returns a run after one of its requests; `observed` is the end that the request would have had.
-pub(crate) fn run_after(value: Answer, observed: Option<ObservedEnd>) -> Option<RunAfter> {
-    let [ended, first] = parts(value)?;
-    let first_observed_end = if number(&first) == 1 { observed } else { None };
-    Some(RunAfter { ended: ended_run(ended).map(|ended| ended.totals), first_observed_end })
+pub(crate) fn read_run_after(value: Answer, observed: Option<ObservedEnd>) -> Option<RunAfter> {
+    let [ended, first] = read_elements(value)?;
+    let first_observed_end = if read_number(&first) == 1 { observed } else { None };
+    Some(RunAfter { ended: read_ended_run(ended).map(|ended| ended.totals), first_observed_end })
 }
 
 /// Returns a run from its name, its fields, and whether it is busy.
-pub(crate) fn run_snapshot(value: Answer) -> Option<RunSnapshot> {
-    let [run, fields, is_busy] = parts(value)?;
+pub(crate) fn read_run_snapshot(value: Answer) -> Option<RunSnapshot> {
+    let [run, fields, is_busy] = read_elements(value)?;
     let fields = Fields::from_value(fields);
     let totals = run_totals(&fields);
-    let info: RunInfo = parse(fields.text("info")?)?;
-    let phase: RunPhase = fields.text("phase").and_then(parse).unwrap_or_default();
-    let end = fields.text("ended").map(|at| {
-        match fields.text("ending").filter(|text| !text.is_empty()).and_then(parse) {
+    let info: RunInfo = parse(fields.read_text("info")?)?;
+    let phase: RunPhase = fields.read_text("phase").and_then(parse).unwrap_or_default();
+    let end = fields.read_text("ended").map(|at| {
+        match fields.read_text("ending").filter(|text| !text.is_empty()).and_then(parse) {
             Some(end) => end,
             // Nobody has continued it.
             None => SnapshotEnd {
@@ -273,12 +281,12 @@ pub(crate) fn run_snapshot(value: Answer) -> Option<RunSnapshot> {
         }
     });
     Some(RunSnapshot {
-        run: text(&run)?.into(),
+        run: read_text(&run)?.into(),
         info: Arc::new(info),
         last: totals.last,
         phase,
-        is_busy: number(&is_busy) == 1,
-        turns: totals.turns.max(fields.number("begun")),
+        is_busy: read_number(&is_busy) == 1,
+        turns: totals.turns.max(fields.read_number("begun")),
         calls: totals.calls,
         tokens: totals.tokens,
         cost: totals.cost,

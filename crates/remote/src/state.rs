@@ -23,8 +23,16 @@ use softland_session::core::lease::Amount;
 use tokio::time::{sleep, timeout};
 
 use crate::answer::Answer;
+use crate::money::{
+    encode_lowering, encode_renewal, encode_reservation, encode_settlement, encode_window_query,
+    encode_withdrawal, read_balances, read_decision, read_window_state,
+};
 use crate::notes::NoteQueue;
-use crate::{money, operation, read};
+use crate::operation::{encode_closing, encode_link_query, encode_note, encode_recall, to_number};
+use crate::read::{
+    read_chain_link, read_elements, read_ended_run, read_list, read_number, read_opened_run,
+    read_recalled, read_run_after, read_run_snapshot, read_text, read_texts,
+};
 
 /// The time for which notes wait for a call that takes them along.
 const NOTES_WAIT: Duration = Duration::from_millis(50);
@@ -137,13 +145,13 @@ impl<S: ScriptStore> Shared<S> {
 
 /// Returns what an operation has returned.
 fn read_answer(answer: Answer) -> Result<Answer, String> {
-    let Some([ok, value]) = read::parts(answer) else {
+    let Some([ok, value]) = read_elements(answer) else {
         return Err("its answer cannot be read".to_owned());
     };
-    if read::number(&ok) == 1 {
+    if read_number(&ok) == 1 {
         return Ok(value);
     }
-    let error = read::text(&value).unwrap_or("an operation failed").to_owned();
+    let error = read_text(&value).unwrap_or("an operation failed").to_owned();
     tracing::warn!(error, "the shared store refused an operation");
     Err(error)
 }
@@ -184,7 +192,7 @@ struct Unanswered<'a> {
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.notes.push(money::leave(self.id), true);
+            self.notes.push(encode_withdrawal(self.id), true);
         }
     }
 }
@@ -192,8 +200,8 @@ impl Drop for Unanswered<'_> {
 #[async_trait]
 impl<S: ScriptStore> SharedState for RemoteState<S> {
     async fn recall(&self, query: RecallQuery) -> Result<Recalled, StoreError> {
-        let answer = self.ask(&operation::recall(&query)).await?;
-        read::recalled(answer).ok_or_else(unreadable)
+        let answer = self.ask(&encode_recall(&query)).await?;
+        read_recalled(answer).ok_or_else(unreadable)
     }
 
     async fn recall_links(
@@ -201,20 +209,20 @@ impl<S: ScriptStore> SharedState for RemoteState<S> {
         id: &str,
         most: usize,
     ) -> Result<Option<Vec<ChainLink>>, StoreError> {
-        let answer = self.ask(&operation::links(id, most)).await?;
+        let answer = self.ask(&encode_link_query(id, most)).await?;
         let Answer::List(links) = answer else { return Ok(None) };
-        Ok(Some(links.into_iter().rev().map(read::chain_link).collect()))
+        Ok(Some(links.into_iter().rev().map(read_chain_link).collect()))
     }
 
     async fn reserve(&self, wanted: ReserveQuery) -> Result<Reserved, AccountsUnavailable> {
-        let asking = money::asking(&wanted, self.given(wanted.at));
+        let asking = encode_reservation(&wanted, self.given(wanted.at));
         let mut place =
             Unanswered { notes: &self.shared.notes, id: &wanted.id, is_answered: false };
         let unreadable = || AccountsUnavailable { because: unreadable().0 };
         let answer = self.ask_money(&asking.reserve).await?;
-        let [decided, balances, opened] = read::parts(answer).ok_or_else(unreadable)?;
-        let balances = money::balances(balances);
-        let mut state = (money::decision(&wanted.id, decided), opened);
+        let [decided, balances, opened] = read_elements(answer).ok_or_else(unreadable)?;
+        let balances = read_balances(balances);
+        let mut state = (read_decision(&wanted.id, decided), opened);
         let decided = loop {
             let (decided, opened) = state;
             if let Some(decided) = decided {
@@ -222,15 +230,15 @@ impl<S: ScriptStore> SharedState for RemoteState<S> {
             }
             sleep(ASK_AGAIN).await;
             let answer = self.ask_money(&asking.poll).await?;
-            let [decided, opened] = read::parts(answer).ok_or_else(unreadable)?;
-            state = (money::decision(&wanted.id, decided), opened);
+            let [decided, opened] = read_elements(answer).ok_or_else(unreadable)?;
+            state = (read_decision(&wanted.id, decided), opened);
         };
         place.is_answered = true;
         let (grant, opened) = decided;
         if let Err(ReservationError::Away(away)) = grant {
             return Err(away);
         }
-        let opened: Option<OpenedRun> = read::opened_run(opened);
+        let opened: Option<OpenedRun> = read_opened_run(opened);
         Ok(Reserved { balances, grant, opened })
     }
 
@@ -239,7 +247,7 @@ impl<S: ScriptStore> SharedState for RemoteState<S> {
         held: &[ReservationId],
         now: u64,
     ) -> Result<(), AccountsUnavailable> {
-        self.ask_money(&money::renew(held, self.given(now))).await.map(drop)
+        self.ask_money(&encode_renewal(held, self.given(now))).await.map(drop)
     }
 
     async fn read_windows(
@@ -247,46 +255,46 @@ impl<S: ScriptStore> SharedState for RemoteState<S> {
         claims: Vec<Claim>,
         now: u64,
     ) -> Result<Vec<Option<WindowState>>, AccountsUnavailable> {
-        let answer = self.ask_money(&money::windows(&claims, self.given(now))).await?;
-        Ok(read::list(answer).into_iter().map(money::window_state).collect())
+        let answer = self.ask_money(&encode_window_query(&claims, self.given(now))).await?;
+        Ok(read_list(answer).into_iter().map(read_window_state).collect())
     }
 
     fn take_note(&self, note: StateNote) {
-        self.shared.notes.push(operation::note(note), false);
+        self.shared.notes.push(encode_note(note), false);
     }
 
     async fn close(&self, closing: Closing) -> Result<Closed, StoreError> {
         let observed = closing.request.as_ref().and_then(|request| request.observed_end);
-        let answer = self.ask(&operation::close(closing)).await?;
-        let [balances, run] = read::parts(answer).ok_or_else(unreadable)?;
-        let run = read::run_after(run, observed).unwrap_or_default();
-        Ok(Closed { balances: money::balances(balances), run })
+        let answer = self.ask(&encode_closing(closing)).await?;
+        let [balances, run] = read_elements(answer).ok_or_else(unreadable)?;
+        let run = read_run_after(run, observed).unwrap_or_default();
+        Ok(Closed { balances: read_balances(balances), run })
     }
 
     async fn list_runs(&self, after: u64) -> Result<RunList, StoreError> {
         let answer = self.ask(&json!({"op": "list", "after": after})).await?;
-        let [version, rows] = read::parts(answer).ok_or_else(unreadable)?;
-        let rows = read::list(rows).into_iter().filter_map(read::run_snapshot);
+        let [version, rows] = read_elements(answer).ok_or_else(unreadable)?;
+        let rows = read_list(rows).into_iter().filter_map(read_run_snapshot);
         // Nothing of a run was sent before its first turn.
         let mut runs: Vec<RunSnapshot> =
             rows.filter(|row| row.turns > 0 || row.end.is_some()).collect();
         runs.sort_by_key(|row| row.info.started);
-        Ok(RunList { version: read::number(&version), runs })
+        Ok(RunList { version: read_number(&version), runs })
     }
 
     async fn find_run(&self, run: &str) -> Result<Option<RunSnapshot>, StoreError> {
-        Ok(read::run_snapshot(self.ask(&json!({"op": "find", "run": run})).await?))
+        Ok(read_run_snapshot(self.ask(&json!({"op": "find", "run": run})).await?))
     }
 
     async fn cancel_run(&self, run: &str, now: u64) -> Result<Option<RunCancellation>, StoreError> {
-        let asked = json!({"op": "cancel", "run": run, "now": operation::to_number(now)});
-        let Some([family, ended]) = read::parts(self.ask(&asked).await?) else { return Ok(None) };
-        let ended = read::list(ended).into_iter().filter_map(read::ended_run).collect();
-        Ok(Some(RunCancellation { family: read::names(family), ended }))
+        let asked = json!({"op": "cancel", "run": run, "now": to_number(now)});
+        let Some([family, ended]) = read_elements(self.ask(&asked).await?) else { return Ok(None) };
+        let ended = read_list(ended).into_iter().filter_map(read_ended_run).collect();
+        Ok(Some(RunCancellation { family: read_texts(family), ended }))
     }
 
     async fn find_cancelled(&self, runs: &[Arc<str>]) -> Result<Vec<Arc<str>>, StoreError> {
-        Ok(read::names(self.ask(&json!({"op": "cancelled", "runs": runs})).await?))
+        Ok(read_texts(self.ask(&json!({"op": "cancelled", "runs": runs})).await?))
     }
 
     async fn end_runs(&self, which: RunsToEnd) -> Result<Vec<EndedRun>, StoreError> {
@@ -298,7 +306,7 @@ impl<S: ScriptStore> SharedState for RemoteState<S> {
             return Ok(Vec::new());
         };
         let answer = self.ask(&json!({"op": "end_idle", "now": now, "idle": IDLE_MS})).await?;
-        Ok(read::list(answer).into_iter().filter_map(read::ended_run).collect())
+        Ok(read_list(answer).into_iter().filter_map(read_ended_run).collect())
     }
 }
 
@@ -308,11 +316,11 @@ impl<S: ScriptStore> LeaseStore for RemoteState<S> {
     }
 
     fn lower_reservation(&self, grant: &Grant, to: Amount) {
-        self.shared.notes.push(money::lower(&grant.id, to), true);
+        self.shared.notes.push(encode_lowering(&grant.id, to), true);
     }
 
     fn settle_lease(&self, grant: &Grant, actual: Amount) {
-        self.shared.notes.push(money::settle(&grant.id, actual), true);
+        self.shared.notes.push(encode_settlement(&grant.id, actual), true);
     }
 }
 

@@ -304,7 +304,7 @@ fn build_reply(mut message: ResponseMessage) -> Reply {
         id: std::mem::take(&mut message.id),
         model: std::mem::take(&mut message.model),
         blocks,
-        stop: core_stop(message.stop.as_ref()),
+        stop: stop_reason_of(message.stop.as_ref()),
         whole: !cut,
         tokens: message.usage.tokens,
         billed: message.usage.billed_tokens(),
@@ -313,7 +313,7 @@ fn build_reply(mut message: ResponseMessage) -> Reply {
     }
 }
 
-fn core_stop(stop: Option<&WireStop>) -> Stop {
+fn stop_reason_of(stop: Option<&WireStop>) -> Stop {
     match stop {
         Some(WireStop::EndTurn | WireStop::ToolUse) => Stop::Natural,
         Some(WireStop::MaxTokens) => Stop::Length,

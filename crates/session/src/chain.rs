@@ -144,7 +144,7 @@ impl Chain {
     /// Returns the bytes of history that the provider has, if it has no others: 0 for a
     /// conversation, to which others may have added.
     #[must_use]
-    pub fn kept_bytes(&self) -> usize {
+    pub fn stored_history_bytes(&self) -> usize {
         match self.named {
             HistoryName::Response { .. } => self.front.len(),
             HistoryName::Conversation => 0,

@@ -218,7 +218,7 @@ impl ChatFraming {
             id: message.id.clone(),
             model: message.model.clone(),
             blocks: blocks.into_iter().map(Block::Chat).collect(),
-            stop: core_stop(&message),
+            stop: stop_reason_of(&message),
             whole: !cut,
             tokens: message.usage.tokens,
             billed: message.usage.billed_tokens(),
@@ -487,7 +487,8 @@ impl Framing for ChatFraming {
                     respond::write_reasoning(out, self.chunk_head(), "reasoning", text);
                 }
                 if !details.is_empty() {
-                    let details = details::raise_all(details, self.response.details_from);
+                    let details =
+                        details::raise_detail_indexes(details, self.response.details_from);
                     respond::write_reasoning_details(out, self.chunk_head(), &details);
                 }
             }
@@ -560,7 +561,7 @@ fn new_part<'f>(key: u32, begins: NewBlock<'f>, more: PartContent<'f>) -> BlockP
     BlockPart { key, begins: Some(begins), anew: false, more, stops: false, again: false }
 }
 
-fn core_stop(message: &ResponseMessage) -> Stop {
+fn stop_reason_of(message: &ResponseMessage) -> Stop {
     match &message.finish {
         // A refusal comes with `stop` and says so in a member of its own.
         _ if is_refusal(message) => Stop::Refusal,

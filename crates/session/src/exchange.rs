@@ -325,7 +325,7 @@ impl Exchange {
             return;
         }
         self.count_broken_off(self.relay.tokens_so_far());
-        let next = if self.relay.is_stuck() {
+        let next = if self.relay.cannot_continue() {
             NextAction::End {
                 ended: RunEnding::without_limit(Outcome::Failed, Reason::Provider),
                 local: false,
@@ -344,7 +344,7 @@ impl Exchange {
             return;
         }
         self.count_broken_off(self.relay.tokens_so_far());
-        let next = if self.relay.is_stuck() {
+        let next = if self.relay.cannot_continue() {
             NextAction::End {
                 ended: RunEnding::from_because(Outcome::Failed, &because, None),
                 local: false,
@@ -363,7 +363,7 @@ impl Exchange {
             return;
         }
         self.bill.take_back_request();
-        let next = if self.relay.is_stuck() {
+        let next = if self.relay.cannot_continue() {
             NextAction::End {
                 ended: RunEnding::from_because(Outcome::Failed, because, None),
                 local: false,
@@ -390,7 +390,7 @@ impl Exchange {
         let all = self.reading.role == Role::Engine && show == Visibility::All;
         let admissions = if all { Vec::new() } else { admissions };
         self.relay.settle_response(&reply, show, &admissions, out);
-        if show != Visibility::Nothing || self.relay.has_shown_newest() {
+        if show != Visibility::Nothing || self.relay.has_shown_newest_response() {
             self.bill.count_shown(reply.tokens.output);
         }
         self.progress.newest = Some(reply);

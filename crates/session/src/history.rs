@@ -18,7 +18,7 @@ use softland_wire::{Api, Splice};
 use crate::facts::{ResultReader, TextReader};
 use crate::outline::{PrefixDigests, is_tags_only};
 use crate::past::PastTraces;
-use crate::remembered::{SeenResult, StoredConversation, StoredTail, place_of};
+use crate::remembered::{SeenResult, StoredConversation, StoredTail, place_after_item};
 use crate::rewrite;
 use crate::tags::{self, TagCall, TagReader, WaitingCalls};
 
@@ -171,7 +171,7 @@ impl<'a> FoldedHistory<'a> {
         };
         for result in user.results.iter().filter(|result| !result.cleared) {
             let ToolResult { digest, chars, failed, sent_back, unfinished, .. } = *result;
-            let place = place_of(place, &result.id);
+            let place = place_after_item(place, &result.id);
             if !self.results.contains_key(&place) {
                 fresh.push((place, SeenResult { digest, chars, failed, sent_back, unfinished }));
             }
@@ -202,7 +202,7 @@ impl<'a> FoldedHistory<'a> {
             _ => None,
         });
         let first = written.first().map(|call| Cow::Borrowed(call.id.as_str())).or(first);
-        let place = first.map(|id| place_of(self.transcript.history_digest(), &id));
+        let place = first.map(|id| place_after_item(self.transcript.history_digest(), &id));
         let Some(tail) = place.and_then(|place| tails.get(&place)) else { return };
         let observes = self.transcript.current_run().is_some_and(|run| run.policy().is_observing());
         if observes {
@@ -356,7 +356,7 @@ impl<'a> FoldedMessage<'a> {
     /// Fills in what is remembered of the results in this place that the client has cleared since.
     fn recall_results(&mut self, remembered: &BTreeMap<Digest, SeenResult>, place: Digest) {
         for result in self.user.results.iter_mut().filter(|result| result.cleared) {
-            let Some(seen) = remembered.get(&place_of(place, &result.id)) else { continue };
+            let Some(seen) = remembered.get(&place_after_item(place, &result.id)) else { continue };
             result.digest = seen.digest;
             result.chars = seen.chars;
             result.failed |= seen.failed;

@@ -318,7 +318,9 @@ fn message_digest(request: &Request<'_>, message: &RequestMessage<'_>) -> Digest
     // A harness's tags around a user's text are left out, unless the message has nothing else.
     let bare = message.role == Role::User && !is_tags_only(message);
     let words = |said: &Str<'_>| match bare {
-        true => Some(tables::own_words(&said.unescape())).filter(|w| !w.is_empty()).map(text),
+        true => {
+            Some(tables::strip_harness_tags(&said.unescape())).filter(|w| !w.is_empty()).map(text)
+        }
         false => Some(text(said.raw())),
     };
     match &message.content {
@@ -354,7 +356,7 @@ pub(crate) fn is_tags_only(message: &RequestMessage<'_>) -> bool {
         // Most texts are no tags, which their first letters show.
         let raw = said.raw().trim_start();
         let may_be = raw.starts_with(['<', '\\']);
-        may_be && tables::own_words(&said.unescape()).is_empty()
+        may_be && tables::strip_harness_tags(&said.unescape()).is_empty()
     };
     message.role == Role::User
         && match &message.content {
@@ -412,7 +414,7 @@ pub(crate) fn ask_digest(text: &str) -> Option<Digest> {
     let made = tables::is_harness_only(text)
         || tables::is_compaction_summary(text)
         || lines::is_own_message(text);
-    (!made).then(|| Digest::from_bytes(tables::own_words(text).as_bytes()))
+    (!made).then(|| Digest::from_bytes(tables::strip_harness_tags(text).as_bytes()))
 }
 
 /// Returns the digests of the texts behind the last model turn that may be a person's.

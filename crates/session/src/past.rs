@@ -151,7 +151,7 @@ impl PastTraces {
         let before = match here.starts {
             false => read.current_run().map(|run| run.used()),
             // After an earlier compaction hidden amounts may count here already.
-            true => past.pinned.as_ref().and_then(|pinned| pinned.carried_at(here.place)),
+            true => past.pinned.as_ref().and_then(|pinned| pinned.usage_carried_from(here.place)),
         };
         let shown = match &self.shown {
             Some((run, _)) if *run != here.run => return None,
@@ -164,7 +164,7 @@ impl PastTraces {
         let nothing = RunUsage::default();
         let place = self.run.filter(|(run, _)| *run == here.run).and_then(|(_, place)| place);
         Some(Continuation {
-            hidden: past.used.not_shown_in(shown.unwrap_or(&nothing)),
+            hidden: past.used.usage_not_shown(shown.unwrap_or(&nothing)),
             place: place.unwrap_or(here.place),
             rounds: before.map_or(0, |used| used.rounds),
         })

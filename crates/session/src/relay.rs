@@ -256,7 +256,7 @@ impl Relay {
         let parts = read.parts.as_slice();
         if let Some((id, model)) = read.head {
             if parts.is_empty() && !read.closing {
-                if self.client.begins_again() {
+                if self.client.restarts_response() {
                     match self.incoming.over {
                         true => self.client.mark_changed(),
                         false => self.pass_aside(raw, out),
@@ -510,7 +510,7 @@ impl Relay {
     }
 
     /// True if the client has something of the newest response.
-    pub(crate) fn has_shown_newest(&self) -> bool {
+    pub(crate) fn has_shown_newest_response(&self) -> bool {
         self.incoming.slots.iter().any(BlockSlot::is_shown)
     }
 
@@ -531,8 +531,8 @@ impl Relay {
 
     /// True if nothing can follow what the client has: a call, which is its turn, or half of a
     /// block of thinking, without its signature.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.client.is_stuck()
+    pub(crate) fn cannot_continue(&self) -> bool {
+        self.client.cannot_continue()
     }
 
     /// True if the newest response was shown as it came, if only from its first call on.

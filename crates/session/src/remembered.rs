@@ -63,6 +63,6 @@ pub struct SeenResult {
 }
 
 /// Returns the place behind a history of the item with this id.
-pub(crate) fn place_of(place: Digest, id: &str) -> Digest {
+pub(crate) fn place_after_item(place: Digest, id: &str) -> Digest {
     place.followed_by(Digest::from_bytes(id.as_bytes()))
 }

@@ -156,11 +156,11 @@ impl Block {
 
     /// True if the client gets something with the block that is neither text nor a call of its own:
     /// an image, sound, or the result of a provider's tool.
-    pub(crate) fn gives_content(&self) -> bool {
+    pub(crate) fn has_other_content(&self) -> bool {
         match self {
             Self::Anthropic(_) => false,
-            Self::Chat(block) => block.gives_content(),
-            Self::Responses(block) => block.gives_content(),
+            Self::Chat(block) => block.has_other_content(),
+            Self::Responses(block) => block.has_other_content(),
         }
     }
 
@@ -175,7 +175,7 @@ impl Block {
 
     /// True if the block belongs to what is said, and is shown wherever text is.
     pub(crate) fn is_said(&self) -> bool {
-        matches!(self, Self::Chat(ChatBlock::Members(_))) || self.gives_content()
+        matches!(self, Self::Chat(ChatBlock::Members(_))) || self.has_other_content()
     }
 
     pub(crate) fn is_thinking(&self) -> bool {
@@ -217,7 +217,7 @@ impl Reply {
             cut_call: self.has_cut_call(),
             calls: self.all_calls(),
             hidden,
-            gives: self.blocks.iter().any(Block::gives_content),
+            gives: self.blocks.iter().any(Block::has_other_content),
             stop: self.stop,
             output_tokens: Some(self.tokens.output),
         }
@@ -272,7 +272,7 @@ impl Reply {
     }
 
     /// Returns the number of calls that are written as text: the first ones.
-    pub(crate) fn written_count(&self) -> usize {
+    pub(crate) fn text_call_count(&self) -> usize {
         self.tagged.as_ref().map_or(0, |tagged| tagged.calls.len())
     }
 

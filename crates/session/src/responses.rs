@@ -22,7 +22,7 @@ use crate::framing::{
 };
 use crate::reply::{Block, NativeResponse, Reply};
 use block::{AnswerForm, ResponsesBlock};
-use items::{format_denied_approval, item_id, message_of, tool_output};
+use items::{format_denied_approval, item_id, read_id_and_text, tool_output};
 use numbers::SequenceNumbers;
 
 /// The id of a response that failed before it had one.
@@ -76,7 +76,7 @@ impl ResponsesFraming {
     }
 
     fn build_reply(&mut self, mut response: Response) -> Reply {
-        let blocks = block::blocks_of(&mut response);
+        let blocks = block::read_response_blocks(&mut response);
         self.answers = block::answer_forms(&blocks);
         // A response with a call goes on, whatever else it says.
         let refused = self.answers.is_empty()
@@ -90,7 +90,7 @@ impl ResponsesFraming {
             id: response.id.clone(),
             model: response.model.clone(),
             blocks: blocks.into_iter().map(|block| Block::Responses(Box::new(block))).collect(),
-            stop: if refused { Stop::Refusal } else { block::core_stop(&response) },
+            stop: if refused { Stop::Refusal } else { block::stop_reason_of(&response) },
             whole: response.status == Some(Status::Completed),
             tokens: response.usage.tokens,
             billed: response.usage.tokens,
@@ -111,14 +111,14 @@ impl ResponsesFraming {
     }
 
     /// Ends a response that broke off, and returns its items.
-    fn break_off(&mut self) -> Vec<OutputItem> {
+    fn end_with_error_event(&mut self) -> Vec<OutputItem> {
         let assembler = std::mem::replace(&mut self.assembler, Assembler::new(MAX_RESPONSE));
         assembler.finish().response.items
     }
 
     /// Takes the items of the client's response, with those of a response that was given up.
     fn take_items(&mut self) -> BTreeMap<u32, String> {
-        let items = self.break_off();
+        let items = self.end_with_error_event();
         self.keep_items(&items);
         std::mem::take(&mut self.items)
     }
@@ -187,10 +187,10 @@ impl ResponsesFraming {
     fn write_text_end(&mut self, index: u32, raw: Option<&[u8]>, text: &str, out: &mut Vec<u8>) {
         let known = raw.and_then(item_id).or_else(|| {
             if !self.items.contains_key(&index) {
-                let items = self.break_off();
+                let items = self.end_with_error_event();
                 self.keep_items(&items);
             }
-            Some(message_of(self.items.get(&index)?).0)
+            Some(read_id_and_text(self.items.get(&index)?).0)
         });
         let Some(id) = known else { return };
         self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, text));
@@ -244,7 +244,7 @@ fn new_text(text: &str) -> Block {
 
 impl Framing for ResponsesFraming {
     fn begin_response(&mut self) {
-        let items = self.break_off();
+        let items = self.end_with_error_event();
         self.keep_items(&items);
         self.under_way = OngoingResponse::default();
         self.numbers.begin_response();
@@ -411,10 +411,10 @@ impl Framing for ResponsesFraming {
         if let Some(ShapedEnd { raw, text }) = shaped {
             return self.write_text_end(index, raw, text, out);
         }
-        let items = self.break_off();
+        let items = self.end_with_error_event();
         self.keep_items(&items);
         let Some(raw) = self.items.get(&index) else { return };
-        let (id, text) = message_of(raw);
+        let (id, text) = read_id_and_text(raw);
         self.numbers.write_own(|next| respond::write_text_end(out, next, index, &id, &text));
         let item = respond::text_item(&id, &text);
         // The item is written from text.

@@ -68,7 +68,7 @@ impl CallPlaces {
     /// Returns the digests by which later histories tell of these calls: the id, the name and the
     /// arguments of each.
     #[must_use]
-    pub fn digests_of(&self, calls: &[(&str, &str, &str)]) -> Vec<Digest> {
+    pub fn retold_digests(&self, calls: &[(&str, &str, &str)]) -> Vec<Digest> {
         let told = calls.iter().take(CALLS).flat_map(call_mentions);
         let at = |call: Digest| {
             let new = !self.known.contains(&call);
@@ -81,7 +81,7 @@ impl CallPlaces {
 
 /// Returns the digests of the calls that a history tells of in texts, the newest first.
 #[must_use]
-pub fn told_calls(request: &Request<'_>, outline: &Outline) -> Vec<Digest> {
+pub fn find_retold_calls(request: &Request<'_>, outline: &Outline) -> Vec<Digest> {
     let tools = tool_words(request);
     if tools.is_empty() || !outline.calls.is_empty() {
         return Vec::new();

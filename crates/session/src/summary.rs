@@ -112,7 +112,7 @@ fn short_parts(text: &str) -> impl Iterator<Item = Digest> {
 /// Returns the digests of the texts behind the last model turn that may be a person's, without
 /// those that hold `passage`.
 #[must_use]
-pub fn asks_beside(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
+pub fn find_other_questions(request: &Request<'_>, passage: Digest) -> Vec<Digest> {
     let list = request.messages.list.iter().rev();
     let newest = list.take_while(|message| message.role != Role::Assistant);
     let users = newest.filter(|message| message.role == Role::User).flat_map(message_texts);

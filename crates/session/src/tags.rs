@@ -126,7 +126,7 @@ impl TaggedTexts {
     }
 
     /// Returns the stretches of each block, in order.
-    pub(crate) fn by_block(&self) -> BTreeMap<usize, Vec<&TextSegment>> {
+    pub(crate) fn segments_by_block(&self) -> BTreeMap<usize, Vec<&TextSegment>> {
         let mut blocks: BTreeMap<usize, Vec<&TextSegment>> = BTreeMap::new();
         for segment in &self.segments {
             blocks.entry(segment.block).or_default().push(segment);
@@ -163,7 +163,7 @@ impl TaggedTexts {
             }
             (block, kept)
         };
-        self.by_block().into_iter().map(text).collect()
+        self.segments_by_block().into_iter().map(text).collect()
     }
 
     /// Returns the text beside calls.

@@ -56,7 +56,7 @@ fn answered_turn(
     answers: &[(Call<'_>, String)],
 ) -> Vec<JsonBytes> {
     let mut messages = vec![by.assistant_message(blocks)];
-    let written = reply.written_count().min(answers.len());
+    let written = reply.text_call_count().min(answers.len());
     let (texts, others) = answers.split_at(written);
     if !others.is_empty() || texts.is_empty() {
         messages.push(by.result_messages(others));

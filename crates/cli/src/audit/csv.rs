@@ -93,7 +93,7 @@ fn format_line(line: &SpendLine) -> String {
     let classes = &spent.classes;
     let mut money = vec![classes.output, classes.input, classes.cache_read, classes.cache_write];
     money.extend([classes.cache_rewrite, classes.lost]);
-    money.extend(LossCause::ALL.map(|cause| spent.lost_by(cause)));
+    money.extend(LossCause::ALL.map(|cause| spent.lost_to_cause(cause)));
     let money: Vec<String> = money.into_iter().map(|money| format_money(Some(money))).collect();
     format!(
         "{},{},{},{},{},{},{},{}",

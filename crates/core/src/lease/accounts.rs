@@ -203,7 +203,7 @@ impl Leases {
         };
         let back = amount.saturating_sub(actual).min(of_reserve);
         self.set_reserve(account, self.reserve_of(account).saturating_add(back));
-        let path: Vec<AccountId> = self.path_to_session(account).collect();
+        let path: Vec<AccountId> = self.accounts_up_to_session(account).collect();
         for id in path {
             if let Some(account) = self.accounts.get_mut(&id) {
                 account.spent = account.spent.saturating_add(actual);
@@ -303,7 +303,7 @@ impl Leases {
     }
 
     /// Returns an account and the accounts above it, up to the session's.
-    pub(super) fn path_to_session(
+    pub(super) fn accounts_up_to_session(
         &self,
         account: AccountId,
     ) -> impl Iterator<Item = AccountId> + '_ {
@@ -312,7 +312,7 @@ impl Leases {
     }
 
     pub(super) fn is_within(&self, account: AccountId, above: AccountId) -> bool {
-        self.path_to_session(account).any(|id| id == above)
+        self.accounts_up_to_session(account).any(|id| id == above)
     }
 
     pub(super) fn caps_of(&self, account: AccountId) -> Caps {

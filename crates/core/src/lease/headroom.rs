@@ -111,7 +111,7 @@ impl Leases {
         &self,
         account: AccountId,
     ) -> impl Iterator<Item = (AccountId, CapUnit, u64)> + '_ {
-        self.path_to_session(account).flat_map(|id| {
+        self.accounts_up_to_session(account).flat_map(|id| {
             let caps = self.caps_of(id);
             let set = [
                 (id, CapUnit::Money, caps.money.map(|money| money.0)),

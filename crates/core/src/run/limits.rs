@@ -28,7 +28,7 @@ const LEAST_ANSWER: u64 = 16;
 impl Run {
     /// Returns the facts if no facts were looked at in this place before. Otherwise a limit that
     /// they reach lands the run late, and no line changes.
-    pub(super) fn take_facts<'f>(&mut self, facts: Option<&'f Facts>) -> Option<&'f Facts> {
+    pub(super) fn take_unseen_facts<'f>(&mut self, facts: Option<&'f Facts>) -> Option<&'f Facts> {
         let facts = facts?;
         let round = self.used.rounds;
         if self.pinned.looked.is_none_or(|looked| looked < round) {
@@ -69,7 +69,7 @@ impl Run {
         let turns = rules::turns::check_warning(&self.used, policy);
         let plain = rules::plain::check_warnings(&self.used, policy);
         let mut due: Vec<Because> = turns.into_iter().chain(plain).collect();
-        let here = |d: &&FactDecision| d.round == round && !d.lands && !d.takes_out();
+        let here = |d: &&FactDecision| d.round == round && !d.lands && !d.removes_calls();
         due.extend(self.pinned.decided.iter().filter(here).map(|d| d.because.clone()));
         if let Some(facts) = facts {
             let on_facts = [

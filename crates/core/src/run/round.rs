@@ -305,7 +305,7 @@ impl Run {
     /// the turn by their tools' own limits. The last result of a round carries it.
     fn taken_out_line(&self) -> Option<ResultLine> {
         let here = self.pinned.decided.iter().filter(|decided| decided.round == self.used.rounds);
-        let taken: Vec<_> = here.filter(|d| d.takes_out()).map(|d| &d.because).collect();
+        let taken: Vec<_> = here.filter(|d| d.removes_calls()).map(|d| &d.because).collect();
         let because = (*taken.first()?).clone();
         Some((AdditionKind::Countdown, Some(because), self.pinned.words.tool_refusals(&taken)))
     }
@@ -313,7 +313,7 @@ impl Run {
     /// Counts a turn from which calls were taken out as a refused turn, like one whose refusals the
     /// history shows.
     fn count_taken_out(&mut self, open: &OpenRound) {
-        let here = |d: &&FactDecision| d.round == self.used.rounds && d.takes_out();
+        let here = |d: &&FactDecision| d.round == self.used.rounds && d.removes_calls();
         let taken = self.pinned.decided.iter().find(here).map(|decided| &decided.because.reason);
         if let (Some(Reason::Tool(tool)), None) = (taken, open.refused_tool()) {
             let refusals = rules::tool::shown_refusals(&self.used) + 1;
@@ -387,7 +387,7 @@ impl Run {
             signals.extend(found);
             return None;
         }
-        let facts = self.take_facts(facts);
+        let facts = self.take_unseen_facts(facts);
         let consequence = self.loops.decide_consequence(&found, open.turn, &self.pinned.policy);
         signals.extend(found);
         let because = self.find_limit(facts);

@@ -245,7 +245,7 @@ pub fn names_a_person(name: &str) -> bool {
 /// Returns a text without the harness's tags at its beginning and end, and without white space
 /// there: the speaker's own words. Returns an empty text if there are none.
 #[must_use]
-pub fn own_words(text: &str) -> &str {
+pub fn strip_harness_tags(text: &str) -> &str {
     let mut words = text.trim();
     while let Some(rest) = after_harness_tag(words) {
         words = rest.trim_start();

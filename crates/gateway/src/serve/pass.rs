@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use hyper::body::Incoming;
-use softland_govern::{Body, errors, pass_back};
+use softland_govern::{Body, errors, respond_with_upstream};
 
 use crate::serve::headers;
 use crate::serve::request_body::OutgoingBody;
@@ -27,7 +27,7 @@ pub(crate) async fn pass_stream(
     let sent =
         gate.upstreams.send_request(&target.origin, parts.method, &target.path, headers, body);
     match sent.await {
-        Ok(response) => pass_back(response),
+        Ok(response) => respond_with_upstream(response),
         Err(error) => {
             tracing::warn!(id = %target.id, %error, "no response");
             errors::protocol_error(target.protocol, error.status(), &error.to_string())

@@ -247,7 +247,7 @@ async fn close_accounts(gate: &GatewayState) {
             "streams that were cut off are not booked"
         );
     }
-    gate.services.end_lost().await;
+    gate.services.end_runs_without_state().await;
     let Some(ledger) = gate.watch.ledger.clone() else { return };
     let written = tokio::task::spawn_blocking(move || ledger.close(LEDGER_CLOSES)).await;
     if !matches!(written, Ok(Ok(()))) {

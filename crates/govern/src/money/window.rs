@@ -248,7 +248,7 @@ pub fn account_of_window(name: &str) -> &str {
 
 /// Returns true if this is the name of an account with windows, or of one of its windows.
 #[must_use]
-pub fn is_window(name: &str) -> bool {
+pub fn is_window_account(name: &str) -> bool {
     name.starts_with(BUDGET)
 }
 

@@ -63,7 +63,9 @@ pub(super) fn parent_tokens(place: &Conversation) -> Option<AccountAbove<u64>> {
 impl RequestSetup {
     /// Returns the accounts of the runs around this request's run, their limits, and the amounts that
     /// they hold back for their own answers.
-    pub(super) fn money_around(&self) -> impl Iterator<Item = (Arc<str>, NanoUsd, NanoUsd)> {
+    pub(super) fn enclosing_run_limits(
+        &self,
+    ) -> impl Iterator<Item = (Arc<str>, NanoUsd, NanoUsd)> {
         let price = self.target.settings.prices.find_price(None, &self.model, 0);
         let reserve = self.chosen.policy.reserve_tokens;
         let held = price.map_or(NanoUsd::ZERO, |price| NanoUsd::from_tokens(reserve, price.output));

@@ -20,7 +20,7 @@ use crate::budget::AccountBudget;
 use crate::money::accounts::{
     Accounts as _, Claim, Lease, ReservationAmounts, RunReserve, Shortfall, WaitLimits,
 };
-use crate::money::window::is_window;
+use crate::money::window::is_window_account;
 use crate::money::{self, InputSize, KnownAncestor, Reservation, UsageBound, WorstCase};
 use crate::services::Services;
 use crate::settings::Prices;
@@ -105,7 +105,7 @@ pub(super) struct RequestAccount {
     known: Option<KnownAncestor>,
     thinking_budget: u64,
     /// Bytes of history that the provider stores and that no body shows.
-    pub(super) kept_bytes: u64,
+    pub(super) stored_history_bytes: u64,
     /// The registration with the run, if the request belongs to one.
     registration: Option<RunRegistration>,
     /// The amounts that the run and its session had spent before, once they are known.
@@ -172,7 +172,7 @@ impl RequestAccount {
             state,
             known,
             thinking_budget,
-            kept_bytes: 0,
+            stored_history_bytes: 0,
             registration: None,
             spent: None,
             spent_before: NanoUsd::ZERO,
@@ -337,7 +337,7 @@ impl RequestAccount {
     /// for every request; `uses` is the number of tool uses for a request that sets no limit.
     fn count_request(&self, request: &Request<'_>, uses: Option<u64>) -> UpstreamUsage {
         let window = money::context_window(self.tariff.model);
-        let size = InputSize::from_request(request).with_history(self.kept_bytes);
+        let size = InputSize::from_request(request).with_history(self.stored_history_bytes);
         let hosted = HostedToolBound::from_request(request, uses);
         let own = money::input_bound(self.known, size, window);
         let bound = UsageBound {
@@ -484,7 +484,7 @@ impl RequestAccount {
         match reserved {
             Reservation::Granted { lease, output_limit } => {
                 let accounts = lease.grant().accounts.iter();
-                self.windows = accounts.filter(|name| is_window(name)).cloned().collect();
+                self.windows = accounts.filter(|name| is_window_account(name)).cloned().collect();
                 self.lease = Some(lease);
                 self.newest.output = output_limit.unwrap_or(output);
                 LeaseOutcome::Granted(output_limit)

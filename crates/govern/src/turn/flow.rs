@@ -122,7 +122,7 @@ impl GovernedRequest {
 
     /// Runs the request and returns the response to the client.
     pub(crate) async fn answer_client(mut self: Box<Self>) -> http::Response<Body> {
-        self.tape_history();
+        self.send_history_events();
         self.record.begin_request(&self.opening, &mut self.account);
         self.watch_run();
         loop {

@@ -114,8 +114,10 @@ impl RequestSetup {
         // them in any words.
         let uses_tools = outline.uses_tools || chosen.shaping.is_some();
         // A history that is compacted is the conversation's own.
-        let (metered, beside) =
-            (!uses_tools || target.compacts(), !uses_tools && !target.compacts());
+        let (metered, beside) = (
+            !uses_tools || target.is_compaction_request(),
+            !uses_tools && !target.is_compaction_request(),
+        );
         let place =
             Conversation::find_for(&asked.services, &identity, (&outline, request), beside).await;
         let at = asked.services.now();
@@ -162,8 +164,8 @@ impl RequestSetup {
     }
 
     /// Returns the number of bytes of history that no body shows, since the provider stores them.
-    pub(super) fn kept_bytes(&self) -> u64 {
-        self.chain.as_ref().map_or(0, |chain| chain.kept_bytes() as u64)
+    pub(super) fn stored_history_bytes(&self) -> u64 {
+        self.chain.as_ref().map_or(0, |chain| chain.stored_history_bytes() as u64)
     }
 
     fn session_context(&self) -> Context {
@@ -238,13 +240,13 @@ impl RequestSetup {
             let budget = budget.map(|budget| budget.to_sentence());
             opened.set_remark(budget.or_else(|| tool.map(unbounded_remark)));
         }
-        if self.target.compacts() {
+        if self.target.is_compaction_request() {
             compaction::check_money(&self.target, &leased)?;
         } else {
             opened.bound_uses(account.hosted_uses_limit(&policy, request.api));
         }
         // Bodies that are sent from here on show only what is new.
-        account.kept_bytes = self.kept_bytes();
+        account.stored_history_bytes = self.stored_history_bytes();
         let (short, output_limit, leased) = match leased {
             LeaseOutcome::Granted(limit) => (None, limit, true),
             LeaseOutcome::Short(short) => (Some(short), None, false),
@@ -343,14 +345,14 @@ impl RequestSetup {
     }
 
     /// Passes on a request for something whose response is no turn of a run, and shows no cost.
-    pub(crate) async fn pass_apart(&self, member: &str) -> Response<Body> {
+    pub(crate) async fn pass_ungoverned(&self, member: &str) -> Response<Body> {
         let (asked, target) = (&self.asked, &self.target);
         let allowed = target.settings.allow_unmetered;
         if self.limits_money(&self.chosen.policy) && !allowed {
             return unmetered_refusal(target, &format!(" with `{member}`")).to_response();
         }
         tracing::warn!(id = %target.id, member, "passed on ungoverned");
-        mark_unmetered(pass::pass_whole(asked, target, asked.active.body.clone()).await)
+        mark_unmetered(pass::pass_with_body(asked, target, asked.active.body.clone()).await)
     }
 
     /// Returns true if the request is refused while the store does not respond, for its limits.
@@ -470,7 +472,7 @@ impl RequestSetup {
             (None, None) => Arc::clone(&state.account),
         };
         let parent = parent.filter(|(account, ..)| *account != own);
-        let parents = parent.into_iter().chain(self.money_around()).collect();
+        let parents = parent.into_iter().chain(self.enclosing_run_limits()).collect();
         let tokens_above = above::parent_tokens(&self.place).filter(|_| !self.metered);
         let budgets = self.target.settings.key_budgets(self.target.key.as_deref());
         RequestAccounts { run: own, session, parents, budgets, tokens_above }

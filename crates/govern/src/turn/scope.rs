@@ -103,7 +103,7 @@ impl Conversation {
             from: place.from,
             past: place.past,
             speaks_of_it: place.speaks_of_it,
-            shared: clues.shared_clues(request),
+            shared: clues.clues_of_shared_names(request),
             session,
             parent: recalled.parent,
             lost,

@@ -130,7 +130,7 @@ impl<'f> Storage<'f> {
     }
 
     /// Returns the parts that belong to no known message.
-    pub(crate) fn lost_parts(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn orphan_parts(&self) -> impl Iterator<Item = usize> {
         self.parts.values().flatten().map(|(_, at)| *at)
     }
 }

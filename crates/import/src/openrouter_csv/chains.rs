@@ -75,7 +75,7 @@ impl Chains {
     }
 
     /// Places the rows that still wait.
-    pub(super) fn place_all(&mut self, out: &mut StepOutput<'_>) {
+    pub(super) fn place_waiting_rows(&mut self, out: &mut StepOutput<'_>) {
         while !self.window.is_empty() {
             self.place_row(out);
         }

@@ -140,7 +140,7 @@ pub(super) fn join_storage<S: Sink>(
             slot.sink = Some(taker);
         }
     }
-    for at in storage.lost_parts() {
+    for at in storage.orphan_parts() {
         if let Some(slot) = read.get_mut(at) {
             slot.unreadable.push((None, "a part of no message that is here".to_owned()));
         }

@@ -41,7 +41,7 @@ impl SpendBreakdown {
 
     /// Returns what was lost for one cause.
     #[must_use]
-    pub fn lost_by(&self, cause: LossCause) -> NanoUsd {
+    pub fn lost_to_cause(&self, cause: LossCause) -> NanoUsd {
         self.lost.get(cause as usize).copied().unwrap_or_default()
     }
 }
@@ -57,7 +57,7 @@ impl Serialize for SpendBreakdown {
         map.serialize_entry("cache_rewrite_usd", &classes.cache_rewrite)?;
         map.serialize_entry("lost_usd", &classes.lost)?;
         let lost: BTreeMap<&str, NanoUsd> =
-            LossCause::ALL.map(|cause| (cause.word(), self.lost_by(cause))).into();
+            LossCause::ALL.map(|cause| (cause.word(), self.lost_to_cause(cause))).into();
         map.serialize_entry("lost", &lost)?;
         if self.guessed > NanoUsd::ZERO {
             map.serialize_entry("guessed_usd", &self.guessed)?;

@@ -70,7 +70,7 @@ fn the_classes_of_each_run_add_up_and_the_loss_has_its_cause() {
     assert_eq!(first.spending.title.as_deref(), Some("Question of minute 1"));
     let spent = &second.spending.r#where;
     // 40,010 tokens were known: at 6.25 to write, and 0.50 to read.
-    assert_eq!(spent.lost_by(LossCause::Idle), NanoUsd(40_010 * 5_750));
+    assert_eq!(spent.lost_to_cause(LossCause::Idle), NanoUsd(40_010 * 5_750));
     assert_eq!(spent.classes.cache_rewrite, NanoUsd(40_010 * 6_250));
     assert_eq!(spent.classes.cache_write, NanoUsd(1_990 * 6_250));
 }
@@ -86,7 +86,7 @@ fn b67_a_fork_goes_on_from_turns_that_count_elsewhere() {
     let report = read(&[folder.path().to_owned()]);
     let run = report.runs.iter().find(|run| run.source.ends_with("b.jsonl")).unwrap();
     assert_eq!((run.turns, run.line), (1, Some(5)));
-    assert_eq!(run.spending.r#where.lost_by(LossCause::Edited), NanoUsd(40_010 * 5_750));
+    assert_eq!(run.spending.r#where.lost_to_cause(LossCause::Edited), NanoUsd(40_010 * 5_750));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn recorded_losses_agree_with_an_independent_count() {
     let percent = counted["lost"].as_f64().unwrap() / 100.0;
     near(spent.classes.lost, &counted["lost"], percent);
     for cause in LossCause::ALL {
-        near(spent.lost_by(cause), &counted["by"][cause.word()], percent);
+        near(spent.lost_to_cause(cause), &counted["by"][cause.word()], percent);
     }
     for run in &report.runs {
         let total = run.spending.r#where.classes.total();

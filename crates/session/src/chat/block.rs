@@ -50,7 +50,7 @@ impl ChatBlock {
 
     /// True if the client hears or sees a part of the block that is no text. Other members only
     /// annotate a text, or say how it was made.
-    pub(crate) fn gives_content(&self) -> bool {
+    pub(crate) fn has_other_content(&self) -> bool {
         let Self::Members(members) = self else { return false };
         let given = ["audio", "images"].iter().filter_map(|name| members.get(*name));
         given.into_iter().any(|value| !is_nothing(value))
@@ -104,7 +104,7 @@ pub(super) fn build_message<'b>(
                 if let Some(more) = content {
                     message.reasoning_content.get_or_insert_default().push_str(more);
                 }
-                let details = details::raise_behind(&message.reasoning_details, details);
+                let details = details::renumber_details_after(&message.reasoning_details, details);
                 message.reasoning_details.extend(details);
             }
             ChatBlock::Text(text) => {

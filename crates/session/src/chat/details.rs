@@ -24,13 +24,13 @@ pub(super) fn raise_indexes(list: &str, by: u64) -> String {
 }
 
 /// Returns the details of one response, their indexes raised behind those of `before`.
-pub(super) fn raise_behind(before: &[String], details: &[String]) -> Vec<String> {
+pub(super) fn renumber_details_after(before: &[String], details: &[String]) -> Vec<String> {
     let by = next_index(&list_of(before));
-    if by == 0 { details.to_vec() } else { raise_all(details, by) }
+    if by == 0 { details.to_vec() } else { raise_detail_indexes(details, by) }
 }
 
 /// Returns the details, each with its index raised by `by`.
-pub(super) fn raise_all(details: &[String], by: u64) -> Vec<String> {
+pub(super) fn raise_detail_indexes(details: &[String], by: u64) -> Vec<String> {
     let one = |detail: &String| {
         let list = raise_indexes(&["[", detail, "]"].concat(), by);
         list.strip_prefix('[').and_then(|l| l.strip_suffix(']')).unwrap_or(&list).to_owned()

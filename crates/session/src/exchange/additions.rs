@@ -77,7 +77,7 @@ impl LadderProgress {
                 let calls: Vec<_> = reply.calls_in(&reply.blocks).map(|(call, _)| call).collect();
                 let admissions = reading.run.admit_calls(&calls);
                 self.tail.extend(tail::tool_refusal_messages(framing, &reply, &admissions));
-                report::report_rung(Rung::Refuse, self.ladder.tool_refused(), None, out);
+                report::report_rung(Rung::Refuse, self.ladder.reached_tool_limit(), None, out);
             }
             Tail::Nudge(because) => {
                 self.add_nudge(reading, framing, &reply);

@@ -17,7 +17,7 @@ use crate::chain::ShownResponse;
 use crate::framing::Speaker;
 use crate::local;
 use crate::out::{Event, Intervention, Output};
-use crate::remembered::{SeenResult, StoredTail, place_of};
+use crate::remembered::{SeenResult, StoredTail, place_after_item};
 use crate::reply::{self, Block, Reply};
 use crate::sealed;
 use crate::tags;
@@ -207,13 +207,16 @@ impl Exchange {
         let messages = String::from_utf8(tail.join(b",".as_slice())).ok()?;
         let (shown, before) = (relay.block_kinds_shown(), reading.messages_digest());
         // A call that is written as text has no id that the client could send back.
-        let id = match reply.written_count() {
+        let id = match reply.text_call_count() {
             0 => first.id.clone(),
             _ => tags::call_id(None, 0),
         };
         let merges = reading.api() == Api::Chat && shown.contains('k');
         let own = merges.then(|| String::from_utf8(turn.clone())).transpose().ok()?;
-        Some((place_of(reading.here?.place, &id), StoredTail { shown, messages, before, own }))
+        Some((
+            place_after_item(reading.here?.place, &id),
+            StoredTail { shown, messages, before, own },
+        ))
     }
 }
 
@@ -322,7 +325,7 @@ pub(super) fn end_reason(
         return Some(because.clone());
     }
     let reason = ended?.reason.clone();
-    if let (Reason::Tool(_), Some(because)) = (&reason, progress.ladder.tool_refused()) {
+    if let (Reason::Tool(_), Some(because)) = (&reason, progress.ladder.reached_tool_limit()) {
         return Some(because.clone());
     }
     let limit = reading.run.policy().empty_limit.max(1);

@@ -50,7 +50,7 @@ fn name_of(api: Api, tool: &Tool<'_>) -> Option<String> {
 
 /// True if the run lands for the limit of a tool that the provider runs. The provider would run the
 /// tool for any request that may still call tools.
-pub(super) fn lands_run(run: &Run) -> bool {
+pub(super) fn is_landing_for_hosted_tool(run: &Run) -> bool {
     let because = run.phase().because();
     because
         .is_some_and(|because| matches!(&because.reason, Reason::Tool(tool) if run.is_hosted(tool)))

@@ -24,7 +24,7 @@ impl Exchange {
     /// Ends a stream that has no other end with the protocol's error event, unless the bytes in
     /// `out` hold such an event already. Half an event in `out` is taken back: it would swallow
     /// what follows.
-    pub fn break_off(&mut self, why: &str, out: &mut Output) {
+    pub fn end_with_error_event(&mut self, why: &str, out: &mut Output) {
         if contains_error(self.reading.api(), &out.bytes) {
             return;
         }

@@ -69,7 +69,9 @@ pub(super) fn ladder_setting(
     LadderSettings {
         role,
         landing: match policy.landing {
-            Landing::Auto | Landing::Ask if hosted::lands_run(run) => Landing::None,
+            Landing::Auto | Landing::Ask if hosted::is_landing_for_hosted_tool(run) => {
+                Landing::None
+            }
             landing => landing,
         },
         empty_limit: policy.empty_limit,
@@ -134,7 +136,7 @@ pub(super) fn thinking_of(request: &Request<'_>) -> Option<Thinking> {
 }
 
 /// True if calls of a response to the governed history pass as they come.
-pub(super) fn calls_pass(run: &Run, role: Role) -> bool {
+pub(super) fn passes_calls_unchanged(run: &Run, role: Role) -> bool {
     role == Role::Engine
         || run.policy().batch != Batch::None
         || run.policy().tool_calls_limit.is_none()

@@ -78,7 +78,7 @@ impl LadderProgress {
                 _ => RelayMode::Held { until_call: false },
             };
         }
-        let calls = plan::calls_pass(&reading.run, reading.role);
+        let calls = plan::passes_calls_unchanged(&reading.run, reading.role);
         match self.hidden {
             true => RelayMode::Held { until_call: calls },
             false => RelayMode::Live { calls },

@@ -129,7 +129,7 @@ impl ClientMessage {
         self.shown.visible || self.shown.calls > 0
     }
 
-    pub(super) fn is_stuck(&self) -> bool {
+    pub(super) fn cannot_continue(&self) -> bool {
         let written = self.text_events.as_ref().is_some_and(TextEvents::has_called);
         self.streams
             && (self.shown.calls > 0 || written || self.shown.open.is_some_and(|(_, text)| !text))
@@ -185,7 +185,7 @@ impl ClientMessage {
     }
 
     /// True if a beginning is a second one of the only response: the provider's own.
-    pub(super) fn begins_again(&self) -> bool {
+    pub(super) fn restarts_response(&self) -> bool {
         self.part.headed && self.likeness.responses <= 1
     }
 

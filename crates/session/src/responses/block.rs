@@ -71,7 +71,7 @@ impl ResponsesBlock {
 
     /// True if the block gives the client something. An item that only the model reads, or a call
     /// that came to nothing, does not.
-    pub(crate) fn gives_content(&self) -> bool {
+    pub(crate) fn has_other_content(&self) -> bool {
         matches!(self.item.kind, OutputKind::Other { .. })
             && self.item.done
             && holds_result(&self.item.raw)
@@ -137,7 +137,7 @@ pub(super) fn runs_on_server(kind: &str, call_id: &str) -> Option<bool> {
 
 /// Returns the items of a response as blocks. Reasoning may go back where the provider has kept it,
 /// or where all of its parts came along.
-pub(super) fn blocks_of(response: &mut Response) -> Vec<ResponsesBlock> {
+pub(super) fn read_response_blocks(response: &mut Response) -> Vec<ResponsesBlock> {
     let stored = is_stored(&response.raw);
     let mut tied: Option<Arc<str>> = None;
     let items = std::mem::take(&mut response.items).into_iter();
@@ -155,7 +155,7 @@ pub(super) fn blocks_of(response: &mut Response) -> Vec<ResponsesBlock> {
 }
 
 /// Returns the reason why a response ended.
-pub(super) fn core_stop(response: &Response) -> Stop {
+pub(super) fn stop_reason_of(response: &Response) -> Stop {
     match (&response.status, response.incomplete_reason.as_deref()) {
         (Some(Status::Completed), _) => Stop::Natural,
         (Some(Status::Incomplete), Some("content_filter")) => Stop::Refusal,

@@ -35,7 +35,7 @@ fn is_nothing(value: &str) -> bool {
 }
 
 /// Returns the id and the text of a message item.
-pub(super) fn message_of(item: &str) -> (String, String) {
+pub(super) fn read_id_and_text(item: &str) -> (String, String) {
     let body = [r#"{"output":["#, item, "]}"].concat();
     let response = Response::from_json(body.as_bytes()).unwrap_or_default();
     let Some(item) = response.items.into_iter().next() else { return Default::default() };

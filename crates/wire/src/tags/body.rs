@@ -10,7 +10,7 @@ use memchr::{memchr, memmem};
 use super::{
     MAX_TAG, Tags,
     json::{self, JsonScanner},
-    markup::{TagProgress, TagReader, View, looked},
+    markup::{TagProgress, TagReader, View, count_examined},
 };
 
 /// The next part found in a body.
@@ -150,7 +150,7 @@ impl BlockBody {
             self.stray = true;
             let rest = view.bytes(*pos);
             let length = memchr(b'<', rest).unwrap_or(rest.len());
-            looked(length);
+            count_examined(length);
             *pos += length;
         }
         Some(())
@@ -210,7 +210,7 @@ impl ChildElement {
                 ChildState::Cdata => {
                     let rest = view.bytes(*pos);
                     let found = memmem::find(rest, b"]]>");
-                    looked(found.unwrap_or(rest.len()));
+                    count_examined(found.unwrap_or(rest.len()));
                     let Some(end) = found else {
                         // The last two bytes may be the start of the end marker.
                         *pos = view.end().saturating_sub(2).max(*pos);
@@ -262,11 +262,11 @@ fn begin_child_content(view: View<'_>, pos: &mut usize) -> Option<ChildState> {
 fn find_next_tag(view: View<'_>, pos: &mut usize) -> Option<TagReader> {
     let rest = view.bytes(*pos);
     let Some(found) = memchr(b'<', rest) else {
-        looked(rest.len());
+        count_examined(rest.len());
         *pos = view.end();
         return None;
     };
-    looked(found + 1);
+    count_examined(found + 1);
     let start = *pos + found;
     *pos = start + 1;
     Some(TagReader::new(start))
@@ -275,7 +275,7 @@ fn find_next_tag(view: View<'_>, pos: &mut usize) -> Option<TagReader> {
 /// Skips whitespace and returns the byte after it.
 fn skip_space(view: View<'_>, pos: &mut usize) -> Option<u8> {
     for &byte in view.bytes(*pos) {
-        looked(1);
+        count_examined(1);
         if !byte.is_ascii_whitespace() {
             return Some(byte);
         }

@@ -5,7 +5,7 @@
 
 use memchr::memchr2;
 
-use super::markup::{View, looked};
+use super::markup::{View, count_examined};
 use crate::json::MAX_DEPTH;
 
 /// The result of scanning a value.
@@ -61,7 +61,7 @@ impl JsonScanner {
             if let JsonState::String { key } = self.phase {
                 let rest = view.bytes(*pos);
                 let Some(found) = memchr2(b'"', b'\\', rest) else {
-                    looked(rest.len());
+                    count_examined(rest.len());
                     *pos = view.end();
                     return JsonProgress::More;
                 };
@@ -71,12 +71,12 @@ impl JsonScanner {
                     (true, true) => JsonState::Colon,
                     (true, false) => JsonState::Next,
                 };
-                looked(found + 1);
+                count_examined(found + 1);
                 *pos += found + 1;
                 continue;
             }
             let Some(byte) = view.byte(*pos) else { return JsonProgress::More };
-            looked(1);
+            count_examined(1);
             if !self.step_byte(byte) {
                 return JsonProgress::Bad;
             }

@@ -38,12 +38,12 @@ impl<'w> View<'w> {
 
 /// Counts bytes that are examined or moved, so that tests can check that the total is linear.
 #[cfg(test)]
-pub(super) fn looked(bytes: usize) {
+pub(super) fn count_examined(bytes: usize) {
     super::tests::LOOKED.with(|count| count.set(count.get() + bytes));
 }
 
 #[cfg(not(test))]
-pub(super) const fn looked(_: usize) {}
+pub(super) const fn count_examined(_: usize) {}
 
 /// The result of reading a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl TagReader {
         wanted: impl Fn(&str, bool) -> bool,
     ) -> TagProgress {
         for &byte in view.bytes(*pos) {
-            looked(1);
+            count_examined(1);
             if *pos - self.start >= MAX_TAG {
                 return TagProgress::Not;
             }
@@ -133,7 +133,7 @@ impl TagReader {
                 }
             }
         }
-        looked(1 + view.end().min(self.name.0 + MAX_NAME) - self.start);
+        count_examined(1 + view.end().min(self.name.0 + MAX_NAME) - self.start);
         let unnamed = matches!(self.phase, TagState::Name | TagState::Lead);
         if unnamed && !wanted(view.get(self.name.0, view.end()), false) {
             return TagProgress::Not;

@@ -11,7 +11,7 @@ use super::{
     TagBlock, Tags,
     body::{BlockBody, BodyPart},
     marks::{MAX_MARK, MarkVerdict, judge_line},
-    markup::{TagProgress, TagReader, View, looked},
+    markup::{TagProgress, TagReader, View, count_examined},
 };
 
 /// The number of bytes of an opening fence's line that are examined to tell it from inline code. A
@@ -161,7 +161,7 @@ impl Scanner {
         loop {
             let before = self.pos;
             let step = self.step_state(view, tags, end);
-            looked(1 + self.pos.abs_diff(before));
+            count_examined(1 + self.pos.abs_diff(before));
             match step {
                 ScanStep::Go => {}
                 ScanStep::More => return None,
@@ -332,7 +332,7 @@ impl Scanner {
         let rest = view.bytes(from);
         let near = rest.get(..MAX_MARK).unwrap_or(rest);
         let length = memchr(b'\n', near).unwrap_or(near.len());
-        looked(length);
+        count_examined(length);
         // A mark may be cut inside a character, where its bytes no longer matter.
         let line = floor_text(view.get(from, view.end()), length);
         let whole = end || length < rest.len() || near.len() == MAX_MARK;

@@ -9,7 +9,7 @@ use std::{
 use super::{
     MAX_TAG, PartialBlocks, Shape, ShapeError, ShapeSummary, ShapedPiece, StopAfter, StopReason,
     body::count_nested_openings,
-    markup::{View, looked},
+    markup::{View, count_examined},
     scan::{BlockPosition, Scanner, Token},
 };
 
@@ -105,14 +105,14 @@ impl Shaper {
         if self.held.is_empty() {
             let done = self.process_view(View { text, base: self.sent }, false, sink);
             self.held.push_str(text.get(done..).unwrap_or_default());
-            looked(self.held.len());
+            count_examined(self.held.len());
         } else {
             let mut held = mem::take(&mut self.held);
             held.push_str(text);
             let done = self.process_view(View { text: &held, base: self.sent }, false, sink);
             held.drain(..done);
             if done > 0 {
-                looked(held.len());
+                count_examined(held.len());
             }
             self.held = held;
         }

@@ -3,7 +3,7 @@ use std::{cell::Cell, fmt::Write};
 use super::*;
 
 thread_local! {
-    /// The counter of `markup::looked`.
+    /// The counter of `markup::count_examined`.
     pub(super) static LOOKED: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -186,9 +186,9 @@ fn every_limit_that_a_transcript_shows_is_counted() {
 fn all_usage_but_the_rounds_is_carried() {
     let mut carried = RunUsage::default();
     carried.add_usage(&thousand_used());
-    let hidden = thousand_used().not_shown_in(&RunUsage::default());
+    let hidden = thousand_used().usage_not_shown(&RunUsage::default());
     for usage in [carried, hidden] {
         assert_eq!(usage, RunUsage { rounds: 0, ..thousand_used() });
     }
-    assert!(thousand_used().not_shown_in(&thousand_used()).is_empty());
+    assert!(thousand_used().usage_not_shown(&thousand_used()).is_empty());
 }

@@ -48,10 +48,14 @@ impl GovernedRequest {
     ) -> Option<Box<ClosingRequest>> {
         let place = &self.opening.place;
         let done = done?;
-        let (run, state, clues) = if self.opening.target.compacts() {
+        let (run, state, clues) = if self.opening.target.is_compaction_request() {
             let (run, state) = place.compacted_run()?;
             // Its texts are messages of the client's that stay in the history.
-            (run, state, done.sealed.iter().map(|one| place.clues.sealed_clue(*one)).collect())
+            (
+                run,
+                state,
+                done.sealed.iter().map(|one| place.clues.clue_of_sealed_context(*one)).collect(),
+            )
         } else {
             let asks = self.opening.asks_for_summary.is_some();
             let (run, state) = place.summarized_run(asks)?;
@@ -131,12 +135,14 @@ impl GovernedRequest {
         let kept = shown_calls(done).filter(|_| self.opening.asked.active.api == Api::Responses);
         let ids = kept.filter_map(|call| Some(place.clues.id_clue(Outline::id_digest(&call.id)?)));
         let begun = place.clues.begun(outline.opening_digest(), &turn);
-        let sealed = done.sealed.iter().map(|context| place.clues.sealed_clue(*context));
+        let sealed = done.sealed.iter().map(|context| place.clues.clue_of_sealed_context(*context));
         let told: Vec<_> = shown_calls(done).map(as_told).collect();
-        let told =
-            call_places.digests_of(&told).into_iter().map(|call| place.clues.told_clue(call));
+        let told = call_places
+            .retold_digests(&told)
+            .into_iter()
+            .map(|call| place.clues.clue_of_retold_call(call));
         let last = outline.calls.last().filter(|_| place.answered_calls(outline) > 0);
-        let step = last.and_then(|last| place.clues.step_clue(last, &turn));
+        let step = last.and_then(|last| place.clues.clue_of_next_turn(last, &turn));
         let now = [place.clues.turn_clue(&turn)]
             .into_iter()
             .chain(step)
@@ -149,7 +155,7 @@ impl GovernedRequest {
         let said = summary::first_passages(done.answer.as_deref().unwrap_or_default(), SAID);
         let said = said.into_iter().chain(results.iter().copied());
         let said: Vec<Digest> = said.collect();
-        let mut before = place.clues.newest_pairs(outline, place.answered_calls(outline));
+        let mut before = place.clues.clues_of_newest_pairs(outline, place.answered_calls(outline));
         before.extend(place.clues.passage_clues(&said));
         (now, before)
     }
@@ -248,7 +254,7 @@ impl RequestSetup {
         let (clues, face) = (self.place.clues, self.place.kept.face.as_ref());
         match (self.asks_for_summary, face) {
             (Some(Asked::Known), _) => clues.summary_clues(&passages),
-            (_, Some(face)) => clues.plain_clues(&passages, face),
+            (_, Some(face)) => clues.clues_of_unmarked_summary(&passages, face),
             (_, None) => Vec::new(),
         }
     }

@@ -46,7 +46,7 @@ impl GovernedRequest {
         if let Some(why) = self.broken.take().filter(|_| self.exchange.is_streaming())
             && !self.record.answered_locally()
         {
-            self.exchange.break_off(&why, &mut self.out);
+            self.exchange.end_with_error_event(&why, &mut self.out);
         }
     }
 

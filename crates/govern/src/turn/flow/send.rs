@@ -112,7 +112,7 @@ impl GovernedRequest {
                 Some(limit) if response.status == StatusCode::BAD_REQUEST => {
                     self.take_limit_refusal(response, limit).await
                 }
-                _ => self.take_refusal(pass::pass_back(response)),
+                _ => self.take_refusal(pass::respond_with_upstream(response)),
             };
         }
         let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
@@ -137,7 +137,7 @@ impl GovernedRequest {
             Some(Ok(bytes)) => bytes,
         };
         self.headers = response.headers;
-        let unchanged = self.is_observed() || self.opening.target.compacts();
+        let unchanged = self.is_observed() || self.opening.target.is_compaction_request();
         self.verbatim = unchanged.then(|| bytes.clone());
         if let Err(error) = self.exchange.push_whole(&bytes, &mut self.out) {
             if self.is_hidden() {
@@ -173,7 +173,7 @@ impl GovernedRequest {
             self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             return SendOutcome::Taken;
         }
-        let mut answer = pass::pass_back(response);
+        let mut answer = pass::respond_with_upstream(response);
         self.add_headers(answer.headers_mut());
         SendOutcome::Passes(Box::new(answer))
     }
@@ -216,7 +216,7 @@ impl GovernedRequest {
             Err(error) => return self.take_failure(&error, None),
         };
         if !self.opening.learn_limit(limit, &String::from_utf8_lossy(&body)) {
-            let mut answer = pass::pass_back(response);
+            let mut answer = pass::respond_with_upstream(response);
             *answer.body_mut() = Body::from_bytes(body);
             return self.take_refusal(answer);
         }

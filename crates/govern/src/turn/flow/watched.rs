@@ -15,7 +15,7 @@ impl GovernedRequest {
     }
 
     /// Shows the request's history.
-    pub(super) fn tape_history(&mut self) {
+    pub(super) fn send_history_events(&mut self) {
         if !self.is_watched() {
             return;
         }

@@ -68,12 +68,12 @@ impl Clues {
     }
 
     /// Returns the clue of a compacted context that only the provider can read.
-    pub(in crate::turn) fn sealed_clue(self, context: Digest) -> Digest {
+    pub(in crate::turn) fn clue_of_sealed_context(self, context: Digest) -> Digest {
         self.make_clue("sealed").followed_by(context)
     }
 
     /// Returns the clue of a call that a history tells of in a text.
-    pub(in crate::turn) fn told_clue(self, call: Digest) -> Digest {
+    pub(in crate::turn) fn clue_of_retold_call(self, call: Digest) -> Digest {
         self.make_clue("told").followed_by(call)
     }
 
@@ -89,7 +89,7 @@ impl Clues {
     }
 
     /// Returns the clues of names in a request's body, which many programs may share.
-    pub(in crate::turn) fn shared_clues(self, request: &Request<'_>) -> Vec<Digest> {
+    pub(in crate::turn) fn clues_of_shared_names(self, request: &Request<'_>) -> Vec<Digest> {
         let metadata = request.metadata.map(|span| span.slice_of(request.text));
         let named = [
             ("prompt_cache_key", request.cache_key.map(|name| name.raw())),
@@ -121,7 +121,11 @@ impl Clues {
     /// Returns the clues of passages of a summary that was not asked for in known words: only the
     /// same program finds it, with the same prompt or with the summary in its prompt. Another one
     /// may be told of a conversation's results, too.
-    pub(in crate::turn) fn plain_clues(self, passages: &[Digest], face: &Namesake) -> Vec<Digest> {
+    pub(in crate::turn) fn clues_of_unmarked_summary(
+        self,
+        passages: &[Digest],
+        face: &Namesake,
+    ) -> Vec<Digest> {
         let programs = [face.tools, face.tools.followed_by(face.system)];
         let clues = passages
             .iter()
@@ -138,7 +142,11 @@ impl Clues {
     }
 
     /// Returns the clue of a delivered turn behind the last call before it and its result.
-    pub(in crate::turn) fn step_clue(self, last: &ShownCall, turn: &ModelTurn) -> Option<Digest> {
+    pub(in crate::turn) fn clue_of_next_turn(
+        self,
+        last: &ShownCall,
+        turn: &ModelTurn,
+    ) -> Option<Digest> {
         let step = self.make_clue("step").followed_by(last.call).followed_by(last.result?);
         Some(step.followed_by(turn.content?))
     }
@@ -170,7 +178,7 @@ impl Clues {
         });
         let steps = outline.calls.chunk_by(|one, next| one.turn == next.turn).filter_map(|calls| {
             let (last, turn) = (calls.last()?, calls.last()?.turn + 1);
-            Some((turn, 3, self.step_clue(last, outline.answered.get(turn)?)?))
+            Some((turn, 3, self.clue_of_next_turn(last, outline.answered.get(turn)?)?))
         });
         let mut all: Vec<_> = ids.chain(turns).chain(steps).chain(pairs).collect();
         all.sort_by_key(|(turn, kind, _)| (Reverse(*turn), *kind));
@@ -179,7 +187,11 @@ impl Clues {
 
     /// Returns the clues of the pairs of calls whose later call is in the last turn of a history.
     /// Only the last `row` calls were answered in the conversation.
-    pub(in crate::turn) fn newest_pairs(self, outline: &Outline, row: usize) -> Vec<Digest> {
+    pub(in crate::turn) fn clues_of_newest_pairs(
+        self,
+        outline: &Outline,
+        row: usize,
+    ) -> Vec<Digest> {
         let last = outline.answered.len().checked_sub(1);
         let known = outline.calls.len().saturating_sub(row);
         let known = outline.calls.get(known..).unwrap_or_default();

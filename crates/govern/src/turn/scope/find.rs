@@ -66,13 +66,18 @@ impl ConversationSearch<'_> {
             let passages = clues.passage_clues(&summary::user_passages(request));
             return RecallQuery { passages, ..query };
         }
-        let told = retold::told_calls(request, outline);
+        let told = retold::find_retold_calls(request, outline);
         RecallQuery {
             unshown: outline.unshown.iter().rev().map(|id| clues.id_clue(*id)).collect(),
-            sealed: outline.sealed.iter().rev().map(|one| clues.sealed_clue(*one)).collect(),
-            told: told.into_iter().map(|call| clues.told_clue(call)).collect(),
+            sealed: outline
+                .sealed
+                .iter()
+                .rev()
+                .map(|one| clues.clue_of_sealed_context(*one))
+                .collect(),
+            told: told.into_iter().map(|call| clues.clue_of_retold_call(call)).collect(),
             summaries: clues.opening_clues(&summary::opening_passages(request), outline),
-            shared: clues.shared_clues(request),
+            shared: clues.clues_of_shared_names(request),
             asked: Outline::user_asks(request).collect(),
             ..query
         }
@@ -123,7 +128,7 @@ impl ConversationSearch<'_> {
                 let passages = summary::opening_passages(self.request);
                 // Each passage has two clues.
                 let found = passages.told.iter().chain(&passages.prompted).nth(index / 2);
-                let asks = found.map(|found| summary::asks_beside(self.request, *found));
+                let asks = found.map(|found| summary::find_other_questions(self.request, *found));
                 match_summary(scope, kept, &asks.unwrap_or_default(), now)
             }
             FoundBy::Name(is_whole) => {

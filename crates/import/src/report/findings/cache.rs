@@ -16,9 +16,9 @@ pub(super) fn find_losses(report: &Report) -> Vec<Finding> {
 }
 
 fn find_loss(report: &Report, cause: LossCause) -> Option<Finding> {
-    let lost = |run: &&RunReport| run.spending.r#where.lost_by(cause) > NanoUsd::ZERO;
+    let lost = |run: &&RunReport| run.spending.r#where.lost_to_cause(cause) > NanoUsd::ZERO;
     let runs: Vec<&RunReport> = report.runs.iter().filter(lost).collect();
-    let usd: NanoUsd = runs.iter().map(|run| run.spending.r#where.lost_by(cause)).sum();
+    let usd: NanoUsd = runs.iter().map(|run| run.spending.r#where.lost_to_cause(cause)).sum();
     let sums = || runs.iter().filter_map(|run| run.spending.losses.get(cause as usize));
     let (turns, tokens) = (sums().map(|sum| sum.turns).sum(), sums().map(|sum| sum.tokens).sum());
     if usd == NanoUsd::ZERO {
@@ -44,7 +44,7 @@ fn find_loss(report: &Report, cause: LossCause) -> Option<Finding> {
         tokens,
         runs: runs.len() as u64,
         evidence,
-        parts: parts_by(runs.iter().copied(), |run| run.spending.r#where.lost_by(cause)),
+        parts: parts_by(runs.iter().copied(), |run| run.spending.r#where.lost_to_cause(cause)),
         ..Finding::default()
     };
     let again = format!("{} tokens again", digits(tokens));

@@ -75,8 +75,8 @@ fn describe_place(run: &RunReport, one: &Signal) -> FindingPlace {
     let Evidence { turns, call, text, tokens, .. } = &one.evidence;
     let usd = match one.signal {
         SignalKind::Reread => price_of_result(run, call.as_deref(), tokens.unwrap_or(0)),
-        SignalKind::Edited => Some(run.spending.r#where.lost_by(LossCause::Edited)),
-        SignalKind::Compaction => Some(run.spending.r#where.lost_by(LossCause::Compaction)),
+        SignalKind::Edited => Some(run.spending.r#where.lost_to_cause(LossCause::Edited)),
+        SignalKind::Compaction => Some(run.spending.r#where.lost_to_cause(LossCause::Compaction)),
         _ => None,
     };
     let what =

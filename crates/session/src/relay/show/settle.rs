@@ -27,9 +27,9 @@ impl ClientMessage {
         }
         // Calls that are written as text come first in `admissions`, and stand in the text.
         let (written, admissions) =
-            admissions.split_at(reply.written_count().min(admissions.len()));
+            admissions.split_at(reply.text_call_count().min(admissions.len()));
         let shows = self.shown_blocks(&reply.blocks, show, admissions, slots);
-        let segments = reply.tagged.as_deref().map(TaggedTexts::by_block);
+        let segments = reply.tagged.as_deref().map(TaggedTexts::segments_by_block);
         for (n, block) in reply.blocks.iter().enumerate() {
             if slots.get(n).is_some_and(BlockSlot::is_shown) {
                 self.shown.list.push(block.clone());

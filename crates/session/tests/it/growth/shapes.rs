@@ -64,7 +64,7 @@ pub(crate) const SHAPES: &[Kind] = &[
     ("thinking-alone", "thinking with one call behind it", |n| thinking(n, n)),
     ("opening", "words of a first message that may be a summary", opening),
     ("summary", "words of a summary and of the request for it", summary),
-    ("told-calls", "calls that a history tells of in texts", told_calls),
+    ("told-calls", "calls that a history tells of in texts", find_retold_calls),
     ("tagged", "calls that are written as text, in one turn", |n| tagged(n, 1)),
     ("tagged-texts", "texts with such a call each", |n| tagged(1, n)),
     ("tagged-results", "results of such calls in one message", tagged_results),
@@ -326,7 +326,7 @@ fn summary(n: usize) -> Work {
 /// Calls of the newest turns that are looked at, whatever is told.
 const CALLS: usize = 32;
 
-fn told_calls(n: usize) -> Work {
+fn find_retold_calls(n: usize) -> Work {
     let told = |at: usize| said("assistant", &format!("I call read with notes/of/{at:08}."));
     let turns: String = (0..n).map(told).collect();
     let body = request(Api::Anthropic, false, &turns, &tools(Api::Anthropic, 1));
@@ -334,7 +334,7 @@ fn told_calls(n: usize) -> Work {
         let request = read_request(&body)?;
         let outline = Outline::from_request(&request);
         is(outline.answered.len(), n)?;
-        let found = retold::told_calls(&request, &outline).len();
+        let found = retold::find_retold_calls(&request, &outline).len();
         if found >= CALLS.min(n) { Ok(()) } else { Err(format!("{found} calls")) }
     })
 }

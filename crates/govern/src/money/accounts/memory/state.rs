@@ -247,7 +247,8 @@ impl AccountsState {
         let read = |claim: &Claim| {
             let Claimed { name, span } = self.find_claimed(claim, at);
             let (account, span) = (self.accounts.get(&account_key(&name)), span?);
-            let kept = account.map(|account| account.kept_of(claim, None)).unwrap_or_default();
+            let kept =
+                account.map(|account| account.held_back_for(claim, None)).unwrap_or_default();
             let balance = account.map(|account| account.balance).unwrap_or_default();
             Some(WindowState { span, is_unused: account.is_none(), balance, kept })
         };

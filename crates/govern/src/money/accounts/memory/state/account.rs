@@ -129,12 +129,12 @@ impl MoneyAccount {
     }
 
     /// Returns what is kept back of a claim's limits, with what one more run holds back.
-    pub(super) fn kept_of(&self, claim: &Claim, run: Option<&RunReserve>) -> Amount {
-        kept_of(self.kept.as_deref(), claim, run)
+    pub(super) fn held_back_for(&self, claim: &Claim, run: Option<&RunReserve>) -> Amount {
+        held_back_for(self.kept.as_deref(), claim, run)
     }
 }
 
-fn kept_of(kept: Option<&KeptBack>, claim: &Claim, run: Option<&RunReserve>) -> Amount {
+fn held_back_for(kept: Option<&KeptBack>, claim: &Claim, run: Option<&RunReserve>) -> Amount {
     let mut sum = kept.map(|kept| kept.sum).unwrap_or_default();
     if let Some(run) = run {
         let own = kept.and_then(|kept| kept.runs.get(&account_key(&run.run)));
@@ -185,7 +185,7 @@ impl AccountsState {
         let account = self.accounts.get(&account_key(&name));
         let run = claim.window.as_ref().and_then(|window| window.holds.as_ref());
         let kept = run.map(|run| {
-            kept_of(account.and_then(|account| account.kept.as_deref()), claim, Some(run))
+            held_back_for(account.and_then(|account| account.kept.as_deref()), claim, Some(run))
         });
         (account, kept.unwrap_or_default())
     }
