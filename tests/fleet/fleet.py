@@ -127,6 +127,90 @@ def check_loss(world):
                 until(paid, f"{policy}: what was spent meanwhile is booked, once")
 
 
+def check_keys(world):
+    """Keys in Redis: each gateway follows a change within 5 seconds, and no other token opens anything."""
+    more = "[policy.coding]\ntool_calls_limit = 12\n[policy.strict]\ntool_calls_limit = 3"
+    with world.gateways(2, world.redis.url, more=more) as (provider, gateways):
+        slowest = 0.0
+
+        def keys(*words, status=0):
+            done = gateways[0].run("keys", *words, "--config", "softland.toml")
+            assert done.returncode == status, (words, done)
+            return done.stdout.strip(), done.stderr
+
+        def ask(gateway, token, **headers):
+            question = [{"role": "user", "content": f"answer at once {random.random()}"}]
+            return gateway.ask(question, x_softland_key=token, **headers)
+
+        def in_force(token, wanted):
+            nonlocal slowest
+            began = time.monotonic()
+            for gateway in gateways:
+                until(lambda: ask(gateway, token)[0] == wanted, f"a token gets {wanted}")
+            slowest = max(slowest, time.monotonic() - began)
+            assert slowest < 5, f"in force after {slowest} s"
+
+        assert ask(gateways[0], "nobodys")[0] == 200, "without keys everybody is served"
+        ana, said = keys("add", "ana", "--account", "acme/ana", "--policy", "coding")
+        assert ana.startswith("sl-") and len(ana) == 67 and ana not in said, said
+        in_force("nobodys", 401)
+        in_force(ana, 200)
+        bo, _ = keys("add", "bo", "--policy", "coding", "--policies", "coding,strict")
+        in_force(bo, 200)
+        # What a key may select, and what it may not.
+        for token, header, wanted in [(ana, "strict", "they may choose coding"), (bo, "strict", "0/3"),
+                                      (bo, "default", "they may choose coding, strict")]:
+            status, headers, body = ask(gateways[1], token, x_softland_policy=header)
+            told = headers.get("x-softland-tool-calls", "") + body.decode()
+            assert wanted in told and status == (200 if wanted[0] == "0" else 403), (header, status, told)
+        # A forged token, run, session and history.
+        for forged in [ana[:-1], ana + "0", ana.upper(), "sl-", "", bo[:40] + ana[40:], "ana"]:
+            assert ask(gateways[0], forged)[0] == 401, forged
+        conversation = Conversation("forged", x_softland_key=ana, x_softland_run="nightly")
+        conversation.step(gateways[0].port)
+        for headers in [{}, {"x_softland_run": "nightly"}, {"x_softland_session": "nightly"}]:
+            status, told, _ = gateways[1].ask(conversation.messages, x_softland_key=bo, **headers)
+            assert status == 200 and told["x-softland-run"] != conversation.runs[0], headers
+        # Names and policies that a config refuses.
+        for words in [("a/b",), ("a:b",), ("a b",), ("ana",), ("eve", "--account", "acme//eve"),
+                      ("eve", "--policy", "codign"), ("eve", "--policies", "coding,lax"), ()]:
+            assert keys("add", *words, status=2)[0] == "", words
+        new, said = keys("rotate", "ana", "--grace", "1h")
+        in_force(new, 200)
+        assert ask(gateways[1], ana)[0] == 200 and "accepted until" in said, "the token before has an hour"
+        newest, _ = keys("rotate", "ana")
+        in_force(newest, 200)
+        for token in (ana, new):
+            in_force(token, 401)
+        conversation.headers["x_softland_key"] = newest
+        conversation.step(gateways[1].port)
+        assert conversation.runs[0] == conversation.runs[1], "with a new token the run goes on"
+        world.redis.kill()
+        said = lambda gateway: "".join(gateway.said)
+        for gateway in gateways:
+            until(lambda: "those that were read last stay in force" in said(gateway), "it is logged")
+        assert ask(gateways[0], newest)[0] == 200 and ask(gateways[0], new)[0] == 401
+        assert "is not known" in keys("revoke", "ana", status=4)[1]
+        gateways[1].kill()
+        gateways[1].start()
+        status, _, body = ask(gateways[1], newest)
+        assert status == 503 and b"cannot be read" in body, (status, body)
+        world.redis.start()
+        in_force(newest, 200)
+        keys("revoke", "ana")
+        in_force(newest, 401)
+        assert "revoked" in keys("rotate", "ana", status=2)[1], "no new token brings it back"
+        rows = [json.loads(line) for line in keys("list", "--format", "json")[0].splitlines()]
+        assert [(row["name"], row["revoked"] is not None) for row in rows] == [("ana", True), ("bo", False)], rows
+        tokens = [token.encode() for token in (ana, bo, new, newest)]
+        for file in world.work.rglob("*"):
+            held = file.read_bytes() if file.is_file() else b""
+            assert not any(token in held for token in tokens), f"{file} has a token"
+        assert not any(token.decode() in said(gateway) for token in tokens for gateway in gateways)
+        assert not any(b"sl-" in body for bodies in provider.bodies.values() for body in bodies)
+    return f"in force after {slowest:.1f} s at most"
+
+
 def check_balanced(world, sessions=15, minutes=0.0):
     """Three gateways behind a balancer: whichever is killed, limits hold and every client is answered."""
     # In short, the limit is not reached: what a killed gateway has reserved is held for a minute.
@@ -206,7 +290,7 @@ def balance(world, balancer, provider, gateways, load):
 
 def main(binary, redis, nginx, work, *long):
     world = World(binary, redis, nginx, work)
-    checks = [check_bytes, check_killed, check_cancel, check_money, check_loss]
+    checks = [check_bytes, check_killed, check_cancel, check_money, check_loss, check_keys]
     try:
         for check in checks:
             report(check.__name__, check, world)

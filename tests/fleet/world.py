@@ -241,6 +241,11 @@ class Gateway:
             raise SystemExit("a gateway does not start:\n" + "".join(self.said))
         threading.Thread(target=lambda: self.said.extend(lines), daemon=True).start()
 
+    def run(self, *words):
+        """Runs a command in its folder and its environment."""
+        return subprocess.run([self.binary, *words], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=PATIENCE)
+
     def request(self, method, path, body=None, **headers):
         return request(self.port, method, path, body, **headers)
 

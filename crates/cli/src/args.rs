@@ -16,6 +16,7 @@ mod engine;
 mod first_steps;
 mod gateway;
 mod generated;
+mod keys;
 mod ledger;
 mod mcp;
 #[cfg(feature = "notebook")]
@@ -30,6 +31,7 @@ pub(crate) use engine::{CancelArgs, EngineRun, EngineRunArgs, EngineRunsArgs, Wo
 pub(crate) use first_steps::{InitArgs, PagesArgs};
 pub(crate) use gateway::{ServeArgs, WrapArgs};
 pub(crate) use generated::{CompletionsArgs, ManArgs};
+pub(crate) use keys::{KeysAction, KeysArgs};
 pub(crate) use ledger::{Deletion, LedgerArgs, RunNames, RunsArgs, ShowArgs};
 pub(crate) use mcp::McpArgs;
 #[cfg(feature = "notebook")]
@@ -52,6 +54,8 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// `softland show`.
     Show(ShowArgs),
+    /// `softland keys`.
+    Keys(Box<KeysArgs>),
     /// `softland pages`.
     Pages(PagesArgs),
     /// `softland init`.
@@ -178,6 +182,9 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
         Some(("wrap", matches)) => gateway::wrap_args(matches).map(Command::Wrap),
         Some(("runs", matches)) => ledger::runs_args(matches).map(Command::Runs),
         Some(("show", matches)) => ledger::show_args(matches).map(Command::Show),
+        Some(("keys", matches)) => {
+            keys::keys_args(matches).map(|args| Command::Keys(Box::new(args)))
+        }
         Some(("pages", matches)) => first_steps::pages_args(matches).map(Command::Pages),
         Some(("init", matches)) => Ok(Command::Init(first_steps::init_args(matches))),
         Some(("audit", matches)) => Ok(Command::Audit(audit::audit_args(matches)?)),

@@ -28,6 +28,7 @@ mod upstream;
 
 pub(crate) use entry::{LISTEN, parse_listen_address};
 pub(crate) use gateway::LedgerSetting;
+pub(crate) use key::{ACCOUNT, KEY_NAME};
 pub(crate) use policy::find_unlimitable_tools;
 pub(crate) use resolve::{Env, LEDGER, Overrides};
 pub(crate) use shared::SharedUrl;

@@ -13,6 +13,7 @@ mod failure;
 mod gateway_start;
 mod generated;
 mod init;
+mod keys;
 mod ledger_file;
 mod logging;
 mod mcp;
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         Command::Wrap(args) => wrap::run_command(&args),
         Command::Runs(args) => runs::run_command(&args, &mut writer),
         Command::Show(args) => show::run_command(&args, &mut writer),
+        Command::Keys(args) => keys::run_command(&args, &mut writer),
         Command::Pages(args) => pages::run_command(&args),
         Command::Init(args) => init::run_command(&args, &mut writer),
         Command::Audit(args) => audit::run_command(&args, &mut writer),

@@ -27,6 +27,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         allowed_hosts: Vec::new(),
         admin: Admin::default(),
         keys: Vec::new(),
+        needs_key: false,
         upstreams: BTreeMap::new(),
         prices: Prices::default(),
         policies: BTreeMap::new(),
@@ -45,6 +46,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         retention: None,
         audit: Some(Arc::new(PageReports::new(Policy::default(), Vec::new()))),
         shared: None,
+        key_store: None,
         log: LogSettings::default(),
         limits: Limits::default(),
     };

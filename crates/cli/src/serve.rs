@@ -79,7 +79,10 @@ async fn serve_gateway(
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let mut signals = Signals::listen().map_err(system)?;
     let mut reloads = Reloads::listen(args.config.as_deref()).map_err(system)?;
-    settings.shared = shared_state::connect(&shared)?;
+    if let Some(stores) = shared_state::connect(&shared)? {
+        settings.shared = Some(stores.state);
+        settings.key_store = stores.keys;
+    }
     let StartedGateway { gateway, ledger: used } =
         start_gateway(settings, ledger.clone(), writer).await?;
     let (address, admin, handle) = (gateway.local_addr(), gateway.admin_addr(), gateway.handle());

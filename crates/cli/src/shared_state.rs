@@ -2,17 +2,25 @@
 
 use std::sync::Arc;
 
-use softland_gateway::SharedState;
+use softland_gateway::{KeyStore, SharedState};
 
 use crate::config::SharedUrl;
 use crate::failure::Failure;
+
+/// What the gateways of a fleet share.
+#[derive(Debug)]
+pub(crate) struct SharedStores {
+    pub(crate) state: Arc<dyn SharedState>,
+    /// The store of keys, if this store can have keys.
+    pub(crate) keys: Option<Arc<dyn KeyStore>>,
+}
 
 /// Prepares the shared state; `None` for this process's memory. A store that is away is no failure:
 /// the gateway starts, and a policy's `on_store_loss` says what it does meanwhile.
 ///
 /// # Errors
 /// Returns a failure if the address cannot be used.
-pub(crate) fn connect(url: &SharedUrl) -> Result<Option<Arc<dyn SharedState>>, Failure> {
+pub(crate) fn connect(url: &SharedUrl) -> Result<Option<SharedStores>, Failure> {
     match url {
         SharedUrl::Memory => Ok(None),
         SharedUrl::Redis(url) => connect_redis(url).map(Some),
@@ -20,13 +28,14 @@ pub(crate) fn connect(url: &SharedUrl) -> Result<Option<Arc<dyn SharedState>>, F
 }
 
 #[cfg(feature = "redis")]
-fn connect_redis(url: &str) -> Result<Arc<dyn SharedState>, Failure> {
+fn connect_redis(url: &str) -> Result<SharedStores, Failure> {
     let state = softland_redis::connect(url);
     let state = state.map_err(|error| Failure::usage(format!("[shared]: {error}")))?;
-    Ok(Arc::new(state))
+    let state = Arc::new(state);
+    Ok(SharedStores { keys: Some(Arc::clone(&state) as _), state })
 }
 
 #[cfg(not(feature = "redis"))]
-fn connect_redis(_: &str) -> Result<Arc<dyn SharedState>, Failure> {
+fn connect_redis(_: &str) -> Result<SharedStores, Failure> {
     Err(Failure::usage("[shared]: this softland was built without the feature `redis`".to_owned()))
 }

@@ -116,7 +116,7 @@ async fn wrap_program(
     ((mut settings, shared), choice): ((Settings, SharedUrl), LedgerChoice),
     writer: &Writer,
 ) -> Result<Wrapped, Failure> {
-    settings.shared = shared_state::connect(&shared)?;
+    settings.shared = shared_state::connect(&shared)?.map(|stores| stores.state);
     let StartedGateway { gateway, ledger } =
         start_gateway(settings, choice.clone(), writer).await?;
     let url = format!("http://{}", gateway.local_addr());

@@ -14,15 +14,16 @@ use softland_session::core::lease::Amount;
 
 use crate::settings::Settings;
 use crate::state::GatewayState;
+use crate::stored_keys::StoredKeyRing;
 
 /// The number of windows, of those that begin with a first request, among which the one that goes
 /// on is looked for.
 const WINDOWS_BACK: u64 = 100;
 
 /// Returns the budgets from which a key can spend, in the order of their rules.
-pub(crate) fn list_budgets(settings: &Settings) -> Vec<AccountBudget> {
-    let accounts: BTreeSet<&str> =
-        settings.keys.iter().filter_map(|key| key.key.account.as_deref()).collect();
+pub(crate) fn list_budgets(settings: &Settings, stored: &StoredKeyRing) -> Vec<AccountBudget> {
+    let mut accounts = stored.accounts();
+    accounts.extend(settings.keys.iter().filter_map(|key| key.key.account.clone()));
     let mut seen = BTreeSet::new();
     let mut budgets = Vec::new();
     for rule in &settings.budgets {
@@ -38,7 +39,7 @@ pub(crate) async fn book_recorded_spend(gate: &GatewayState) {
     let live = gate.live_config();
     let settings = &live.settings;
     let (None, Some(path)) = (&settings.shared, settings.ledger.clone()) else { return };
-    let (budgets, now) = (list_budgets(settings), gate.now());
+    let (budgets, now) = (list_budgets(settings, &gate.stored_keys), gate.now());
     if budgets.is_empty() || settings.ledger_read_only {
         return;
     }

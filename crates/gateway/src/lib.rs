@@ -19,12 +19,13 @@ mod secret;
 mod serve;
 mod settings;
 mod state;
+mod stored_keys;
 mod tape;
 mod token;
 mod watch;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};
-pub use keys::{KeyEntry, TokenDigest};
+pub use keys::{KeyEntry, digest_token};
 pub use metrics::{INTERVENTIONS, ObservedSummary, Summary};
 pub use pages::add_history;
 pub use recap::{Recap, RecapRun};
@@ -37,8 +38,9 @@ pub use settings::{
 pub use softland_govern::budget::{BudgetRule, OnExhausted};
 pub use softland_govern::money::window::{BudgetWindow, WindowLength};
 pub use softland_govern::{
-    self as govern, ClientKey, Prices, Protocol, Route, Shaping, SharedState,
+    self as govern, ClientKey, KeyStore, Prices, Protocol, Route, Shaping, SharedState, TokenDigest,
 };
 pub use softland_ledger::Clock;
 pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};
 pub use state::{ReloadProblem, StartError};
+pub use token::make_key_token;

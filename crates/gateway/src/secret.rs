@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use crate::keys::{KeyEntry, TokenDigest};
+use softland_govern::TokenDigest;
+
+use crate::keys::{KeyEntry, digest_token};
 
 /// A credential. `Debug` and `Display` do not show it; it is compared and cloned like text.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,7 +27,7 @@ impl Secret {
     /// Returns the digest of the credential, for a key of the gateway's own.
     #[must_use]
     pub fn to_digest(&self) -> TokenDigest {
-        TokenDigest::from_token(self.0.as_bytes())
+        digest_token(self.0.as_bytes())
     }
 
     /// Returns the key whose token this is, without an account.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softland_govern::budget::BudgetRule;
-use softland_govern::{GovernSettings, Prices, Route, Shaping, SharedState};
+use softland_govern::{GovernSettings, KeyStore, Prices, Route, Shaping, SharedState};
 use softland_session::core::policy::Policy;
 
 use crate::audit::Audit;
@@ -29,6 +29,8 @@ pub struct Settings {
     /// The keys of which a client must show one, as `x-api-key`, bearer token or `x-softland-key`.
     /// Without any, clients are not told apart.
     pub keys: Vec<KeyEntry>,
+    /// True if clients must show a key although these settings have none: the shared store has them.
+    pub needs_key: bool,
     /// Providers by name: `anthropic` serves `/v1/messages`, `openai` the two others,
     /// `/to/NAME/…` reaches any.
     pub upstreams: BTreeMap<String, Upstream>,
@@ -69,6 +71,9 @@ pub struct Settings {
     /// The state that requests share, also with those of other gateways; `None`: this process's
     /// memory. A reload does not change it.
     pub shared: Option<Arc<dyn SharedState>>,
+    /// Further keys, which change while the gateway runs; `None`: there are none. A reload does not
+    /// change the store.
+    pub key_store: Option<Arc<dyn KeyStore>>,
     /// The event log.
     pub log: LogSettings,
     /// Bounds on what clients send and how long things take.

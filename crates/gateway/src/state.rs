@@ -26,6 +26,7 @@ use crate::serve::guard::Guard;
 use crate::serve::request_body::BodyBudget;
 use crate::serve::upstream::{Origin, Upstreams};
 use crate::settings::{Settings, UpstreamProblem};
+use crate::stored_keys::StoredKeyRing;
 use crate::token;
 use crate::watch::Watch;
 
@@ -36,6 +37,8 @@ pub(crate) struct GatewayState {
     pub(crate) services: Arc<Services>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) upstreams: Upstreams,
+    /// The keys of the shared store.
+    pub(crate) stored_keys: Arc<StoredKeyRing>,
     pub(crate) serving: Serving,
     pub(crate) pages: PagesState,
 }
@@ -144,13 +147,16 @@ impl GatewayState {
         let shared = settings.shared.clone();
         let ledger = open_ledger(&settings, &clock).map_err(StartError::Ledger)?;
         let watch = Arc::new(Watch::new(ledger, settings.recap));
-        let live = LiveConfig::new(settings, &upstreams).map_err(StartError::Upstream)?;
+        let stored_keys = Arc::new(StoredKeyRing::new(settings.key_store.clone()));
+        let live = LiveConfig::new(settings, &upstreams, &stored_keys);
+        let live = live.map_err(StartError::Upstream)?;
         let services = Arc::new(make_services(shared, &clock, &watch));
         Ok(Self {
             live: ArcSwap::from_pointee(live),
             services,
             watch,
             upstreams,
+            stored_keys,
             serving: Serving::new(bodies),
             pages: PagesState::new(pages),
         })
@@ -212,10 +218,18 @@ impl GatewayState {
         if ledger_settings(&old.settings) != ledger_settings(&settings) {
             return Err(ReloadProblem::Ledger);
         }
-        let live = LiveConfig::new(settings, &self.upstreams).map_err(ReloadProblem::Upstream)?;
+        let live = LiveConfig::new(settings, &self.upstreams, &self.stored_keys);
+        let live = live.map_err(ReloadProblem::Upstream)?;
         self.upstreams.adjust_timeouts(&live.settings.limits);
         self.live.store(Arc::new(live));
+        self.note_key_faults();
         Ok(())
+    }
+
+    /// Tells the operator of keys of the shared store that cannot be used with the settings in force.
+    pub(crate) fn note_key_faults(&self) {
+        let live = self.live_config();
+        self.stored_keys.note_faults(&live.govern, |name| live.guard.has_key_name(name));
     }
 }
 
@@ -250,13 +264,17 @@ pub(crate) fn system_clock() -> u64 {
 }
 
 impl LiveConfig {
-    fn new(settings: Settings, upstreams: &Upstreams) -> Result<Self, UpstreamProblem> {
+    fn new(
+        settings: Settings,
+        upstreams: &Upstreams,
+        stored_keys: &Arc<StoredKeyRing>,
+    ) -> Result<Self, UpstreamProblem> {
         let mut origins = BTreeMap::new();
         for (name, upstream) in &settings.upstreams {
             let origin = Origin::new(name, upstream.clone(), upstreams)?;
             origins.insert(name.clone(), Arc::new(origin));
         }
-        let guard = Guard::new(&settings);
+        let guard = Guard::new(&settings, Arc::clone(stored_keys));
         let govern = Arc::new(settings.to_govern());
         Ok(Self { settings, govern, origins, guard })
     }

@@ -45,7 +45,8 @@ impl GovernSettings {
     /// else by the request's header, if the operator allows that, or else by its key.
     ///
     /// # Errors
-    /// Returns the names that may be selected, if the header names another one.
+    /// Returns the names that may be selected, if the header names another one; or the name, if the
+    /// key has a policy that these settings do not define.
     pub fn selected_policy<'a>(
         &'a self,
         header: Option<&'a str>,
@@ -54,13 +55,21 @@ impl GovernSettings {
         if self.forced_policy.is_some() {
             return Ok(self.forced_policy.as_deref());
         }
-        let Some(name) = header else { return Ok(key.and_then(|key| key.policy.as_deref())) };
+        let Some(name) = header else {
+            let own = key.and_then(|key| key.policy.as_deref());
+            let missing = own.filter(|name| self.find_policy(name).is_none());
+            return missing.map_or(Ok(own), |name| Err(NotSelectable::Undefined(name.to_owned())));
+        };
         let own = key.and_then(|key| key.policies.as_ref());
         let allowed = own.unwrap_or(&self.header_policies);
-        if allowed.iter().any(|allowed| allowed == name) {
-            return Ok(Some(name));
+        if !allowed.iter().any(|allowed| allowed == name) {
+            return Err(NotSelectable::Forbidden { allowed: allowed.clone() });
         }
-        Err(NotSelectable { allowed: allowed.clone() })
+        // A key of the shared store is not made with these settings.
+        match self.policies.contains_key(name) {
+            true => Ok(Some(name)),
+            false => Err(NotSelectable::Undefined(name.to_owned())),
+        }
     }
 
     /// Returns the budgets in which the requests of a key count.
@@ -76,20 +85,35 @@ impl GovernSettings {
     }
 }
 
-/// A header that selects a policy which clients may not select.
+/// A policy that a request cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotSelectable {
-    /// The names that it may select.
-    allowed: Vec<String>,
+pub enum NotSelectable {
+    /// The header selects a policy that the client may not select.
+    Forbidden {
+        /// The names that it may select.
+        allowed: Vec<String>,
+    },
+    /// The request's key has a policy of this name, and the settings do not.
+    Undefined(String),
 }
 
 impl fmt::Display for NotSelectable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let allowed = match self {
+            Self::Forbidden { allowed } => allowed,
+            Self::Undefined(name) => {
+                return write!(
+                    f,
+                    "this request's key has the policy `{name}`, which the configuration of this gateway \
+                     does not define"
+                );
+            }
+        };
         f.write_str(
             "x-softland-policy names a policy that clients of this gateway may not choose; they may \
              choose ",
         )?;
-        match self.allowed.as_slice() {
+        match allowed.as_slice() {
             [] => f.write_str("none"),
             allowed => f.write_str(&allowed.join(", ")),
         }

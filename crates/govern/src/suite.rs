@@ -1,4 +1,4 @@
-//! A test of [`SharedState`] that any implementation can run.
+//! Tests of [`SharedState`] and of [`KeyStore`](crate::KeyStore) that any implementation can run.
 
 #![expect(
     clippy::expect_used,
@@ -6,6 +6,7 @@
     reason = "a test: a state that does not answer, or answers otherwise, has failed it"
 )]
 
+mod keys;
 mod runs;
 mod windows;
 
@@ -23,6 +24,8 @@ use crate::money::accounts::{
 use crate::recall::{FoundBy, FoundTurn, RecallQuery, Recollection};
 use crate::shared::{Closing, ReserveQuery, Reserved, SharedState, ShownLink, StateNote};
 use crate::store::{Namesake, RunState, StoreChanges};
+
+pub use keys::check_key_store;
 
 /// Checks an implementation. Each call of `make` has to give an empty state, whose reservations end
 /// with their leases, and which takes the times of the calls for its own: an implementation with a

@@ -26,6 +26,7 @@ const SCRIPT: &str = concat!(
     include_str!("lua/recall.lua"),
     include_str!("lua/runs.lua"),
     include_str!("lua/money.lua"),
+    include_str!("lua/keys.lua"),
     include_str!("lua/main.lua"),
 );
 

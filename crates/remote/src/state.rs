@@ -99,7 +99,7 @@ impl<S: ScriptStore> RemoteState<S> {
         self.shared.call(Some(operation)).await.map(Option::unwrap_or_default)
     }
 
-    async fn ask(&self, operation: &serde_json::Value) -> Result<Answer, StoreError> {
+    pub(crate) async fn ask(&self, operation: &serde_json::Value) -> Result<Answer, StoreError> {
         self.call(operation).await.map_err(StoreError)
     }
 
@@ -324,6 +324,6 @@ impl<S: ScriptStore> LeaseStore for RemoteState<S> {
     }
 }
 
-fn unreadable() -> StoreError {
+pub(crate) fn unreadable() -> StoreError {
     StoreError("its answer cannot be read".to_owned())
 }

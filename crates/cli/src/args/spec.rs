@@ -41,13 +41,14 @@ and tokens of sub-agents count in the limits of their callers.
 TOOL=N pairs are written as --tool-limits grep=5,glob=2.";
 
 /// The page of each command in the documentation.
-pub(super) const PAGES: [(&str, &str); 16] = [
+pub(super) const PAGES: [(&str, &str); 17] = [
     ("run", "runs.md"),
     ("serve", "gateway.md"),
     ("wrap", "gateway.md"),
     ("runs", "runs.md"),
     ("show", "runs.md"),
     ("pages", "pages.md"),
+    ("keys", "fleet.md"),
     ("audit", "audit.md"),
     ("init", "reference/config.md"),
     ("sim", "scenarios.md"),
@@ -84,6 +85,7 @@ pub(super) fn build_command() -> Command {
         .subcommand(super::ledger::runs_command())
         .subcommand(super::ledger::show_command())
         .subcommand(super::first_steps::pages_command())
+        .subcommand(super::keys::keys_command())
         .subcommand(super::audit::audit_command())
         .subcommand(super::first_steps::init_command())
         .subcommand(sim_command())

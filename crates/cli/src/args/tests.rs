@@ -122,6 +122,7 @@ fn the_help_lists_every_command() {
         "runs",
         "show",
         "pages",
+        "keys",
         "audit",
         "init",
         "sim",

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use softland_agent::core::NanoUsd;
 use softland_agent::core::policy::PolicyValue;
+use softland_gateway::govern::is_account_part;
 use softland_gateway::{BudgetRule, BudgetWindow, OnExhausted, WindowLength};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::entry::Entry;
-use super::key::is_part;
 use super::{Config, ConfigReader, to_policy_value};
 
 /// One `[[budget]]`.
@@ -42,7 +42,9 @@ impl Config {
         let is_idle = move |budget: &&BudgetConfig| {
             !accounts().any(|account| budget.rule.find_path(account).is_some())
         };
-        self.gateway.budgets.iter().filter(is_idle).map(|budget| {
+        // Keys of a shared store may have any account.
+        let budgets = if self.names_store() { &[][..] } else { &*self.gateway.budgets };
+        budgets.iter().filter(is_idle).map(|budget| {
             let (place, pattern) = (&budget.place, budget.rule.pattern());
             format!("{place}: no [[key]] has an account for which {pattern} is a budget")
         })
@@ -138,7 +140,7 @@ impl ConfigReader<'_> {
                 Some(parent) => (parent.strip_suffix('/')?, true),
                 None => (text, false),
             };
-            path.split('/').all(is_part).then(|| (path.to_owned(), each_child))
+            path.split('/').all(is_account_part).then(|| (path.to_owned(), each_child))
         });
         if read.is_none() {
             self.note_wrong_value(entry, ACCOUNT);

@@ -1,12 +1,13 @@
 //! The keys of a gateway's own (`[[key]]`): whose token, which account, which policies.
 
 use softland_gateway::TokenDigest;
+use softland_gateway::govern::{is_account, is_key_name};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::entry::Entry;
 use super::gateway::ReferenceKind;
-use super::{ConfigReader, Variable};
+use super::{Config, ConfigReader, Variable};
 
 /// One `[[key]]`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,12 +30,10 @@ pub(super) enum KeyToken {
     Digest(TokenDigest),
 }
 
-/// The longest name of a key, and the longest account, in bytes.
-const LONGEST: [usize; 2] = [64, 256];
-
 const KNOWN: [&str; 6] = ["name", "token_env", "token_sha256", "account", "policy", "policies"];
-const KEY_NAME: &str = "a name of up to 64 letters, digits and any of . _ - @, in quotes";
-const ACCOUNT: &str = "a path such as \"acme/search/ana\": parts of letters, digits and any of \
+pub(crate) const KEY_NAME: &str =
+    "a name of up to 64 letters, digits and any of . _ - @, in quotes";
+pub(crate) const ACCOUNT: &str = "a path such as \"acme/search/ana\": parts of letters, digits and any of \
      . _ - @, with / between";
 const SHA256: &str = "the SHA-256 digest of the token as 64 hexadecimal digits \
      (printf %s TOKEN | sha256sum)";
@@ -46,6 +45,13 @@ impl KeyConfig {
             Some(KeyToken::Variable(variable)) => Some(variable),
             Some(KeyToken::Digest(_)) | None => None,
         }
+    }
+}
+
+impl Config {
+    /// Returns the place of the key of this name, if the file has one.
+    pub(crate) fn find_key(&self, name: &str) -> Option<&str> {
+        self.gateway.keys.iter().find(|key| key.name == name).map(|key| &*key.place)
     }
 }
 
@@ -91,7 +97,7 @@ impl ConfigReader<'_> {
     }
 
     fn read_key_name(&mut self, entry: &Entry<'_, '_>) -> Option<String> {
-        let name = entry.value.as_str().filter(|name| is_part(name) && name.len() <= LONGEST[0]);
+        let name = entry.value.as_str().filter(|name| is_key_name(name));
         if name.is_none() {
             self.note_wrong_value(entry, KEY_NAME);
         }
@@ -99,9 +105,7 @@ impl ConfigReader<'_> {
     }
 
     fn read_account(&mut self, entry: &Entry<'_, '_>) -> Option<String> {
-        let account = entry.value.as_str();
-        let account =
-            account.filter(|path| path.split('/').all(is_part) && path.len() <= LONGEST[1]);
+        let account = entry.value.as_str().filter(|path| is_account(path));
         if account.is_none() {
             self.note_wrong_value(entry, ACCOUNT);
         }
@@ -116,10 +120,4 @@ impl ConfigReader<'_> {
         }
         digest
     }
-}
-
-/// Returns true if a text is a part of an account's path.
-pub(super) fn is_part(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
-    !text.is_empty() && text.chars().all(plain)
 }

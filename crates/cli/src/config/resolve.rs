@@ -18,7 +18,8 @@ use softland_gateway::{
 use super::gateway::{LedgerSetting, RetentionSetting};
 use super::key::KeyToken;
 use super::{
-    Config, SilenceLimit, UpstreamConfig, Variable, find_unlimitable_tools, unknown_policy_message,
+    Config, SharedUrl, SilenceLimit, UpstreamConfig, Variable, find_unlimitable_tools,
+    unknown_policy_message,
 };
 use crate::audit::PageReports;
 
@@ -66,6 +67,7 @@ impl Config {
     ) -> Result<Settings, Vec<String>> {
         let mut reading = SettingsResolver { config: self, asked, env, problems: Vec::new() };
         let upstreams = reading.resolve_upstreams();
+        let store = self.resolve_shared(env).is_ok_and(|url| url != SharedUrl::Memory);
         let (admin, keys) = if asked.private {
             Default::default()
         } else {
@@ -74,7 +76,7 @@ impl Config {
         let tls = if asked.private { None } else { reading.resolve_tls() };
         let forced_policy = reading.resolve_forced_policy();
         let mut problems = reading.problems;
-        problems.extend(self.check_reachable(asked));
+        problems.extend(self.check_reachable(asked, store));
         problems.extend(self.check_client_keys(asked));
         problems.extend(check_tool_limit_flags(&asked.keys));
         if !problems.is_empty() {
@@ -88,6 +90,8 @@ impl Config {
             allowed_hosts: gateway.allowed_hosts.clone(),
             admin,
             keys,
+            // Without the store this would be a problem.
+            needs_key: self.check_reachable(asked, false).is_some(),
             upstreams,
             prices: Prices::new(self.prices.clone()),
             routes: gateway.routes.clone(),
@@ -112,6 +116,7 @@ impl Config {
             },
             audit: Some(self.audit_reports(asked, &policies)),
             shared: None,
+            key_store: None,
             policies,
             log: LogSettings { events: gateway.events.clone() },
             limits: Limits::default(),
@@ -135,7 +140,8 @@ impl Config {
     /// environment.
     pub(crate) fn serve_problems(&self) -> Vec<String> {
         let asked = Overrides::default();
-        self.check_reachable(&asked).into_iter().chain(self.check_client_keys(&asked)).collect()
+        let reachable = self.check_reachable(&asked, self.names_store());
+        reachable.into_iter().chain(self.check_client_keys(&asked)).collect()
     }
 
     /// Returns a message for each setting that has no effect.
@@ -181,10 +187,10 @@ impl Config {
     }
 
     /// Returns a problem if other machines can reach the gateway without a token: anybody there
-    /// could spend the gateway's own keys.
-    fn check_reachable(&self, asked: &Overrides) -> Option<String> {
+    /// could spend the gateway's own keys. With a shared store, tokens can be there.
+    fn check_reachable(&self, asked: &Overrides, store: bool) -> Option<String> {
         let listen = self.resolve_listen(asked);
-        if listen.ip().is_loopback() || self.gateway.has_keys() {
+        if listen.ip().is_loopback() || self.gateway.has_keys() || store {
             return None;
         }
         let (_, key) = self
@@ -200,7 +206,7 @@ impl Config {
         Some(format!(
             "{place}: {listen} can be reached from other machines, and anybody there could spend \
              the key of {}; name the tokens that clients must show with [[key]] or [clients] \
-             tokens_env, or listen on 127.0.0.1",
+             tokens_env, keep keys in a [shared] store (softland keys), or listen on 127.0.0.1",
             key.place
         ))
     }

@@ -93,6 +93,12 @@ impl ConfigReader<'_> {
 }
 
 impl Config {
+    /// Returns true if the file names a store that gateways share, or a variable that may.
+    pub(super) fn names_store(&self) -> bool {
+        let SharedConfig { url, variable } = &self.gateway.shared;
+        variable.is_some() || url.as_ref().is_some_and(|url| *url != SharedUrl::Memory)
+    }
+
     /// Returns the place of the shared state.
     ///
     /// # Errors

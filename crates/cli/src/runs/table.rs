@@ -168,7 +168,7 @@ fn sum_tokens(usage: Usage) -> u64 {
 }
 
 /// Formats milliseconds since 1970 as `2026-11-22 01:44`, in UTC.
-fn format_minute(at: u64) -> String {
+pub(crate) fn format_minute(at: u64) -> String {
     format_timestamp(at).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect()
 }
 

@@ -22,8 +22,8 @@ use crate::support::server::Server;
 use crate::support::{analyst, notes, repository, said, softland};
 
 /// What a block may need besides programs: none of it is here. `build` stands for what builds the
-/// program or runs its tests.
-const ABSENT: [&str; 4] = ["key", "registry", "build", "kernel"];
+/// program or runs its tests, `store` for a store that gateways share.
+const ABSENT: [&str; 5] = ["key", "registry", "build", "kernel", "store"];
 
 /// A fenced block with what the comment before it says.
 #[derive(Debug)]

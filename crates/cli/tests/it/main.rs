@@ -10,6 +10,7 @@ mod default_ledger;
 mod documented;
 mod first_steps;
 mod generated;
+mod keys;
 mod ledger;
 mod mcp;
 mod mcp_http;

@@ -54,7 +54,7 @@ pub(crate) struct BudgetRow {
 pub(crate) async fn read_windows(
     gate: &GatewayState,
 ) -> Result<Vec<BudgetState>, AccountsUnavailable> {
-    let budgets = list_budgets(&gate.live_config().settings);
+    let budgets = list_budgets(&gate.live_config().settings, &gate.stored_keys);
     if budgets.is_empty() {
         return Ok(Vec::new());
     }

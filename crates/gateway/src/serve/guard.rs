@@ -18,6 +18,7 @@ use softland_govern::{ClientKey, Protocol, Refusal};
 use crate::keys::KeyRing;
 use crate::secret::Secret;
 use crate::settings::Settings;
+use crate::stored_keys::StoredKeyRing;
 
 /// Bytes of an identity header's value.
 const IDENTITY_BYTES: usize = 256;
@@ -53,10 +54,13 @@ pub(crate) struct Guard {
     /// Further host names; a name without a port holds for every port.
     allowed: Vec<(String, Option<u16>)>,
     keys: KeyRing,
+    /// True if clients need a key although the configuration has none.
+    needs_key: bool,
+    stored_keys: Arc<StoredKeyRing>,
 }
 
 impl Guard {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings, stored_keys: Arc<StoredKeyRing>) -> Self {
         let allowed = settings.allowed_hosts.iter().filter_map(|name| {
             let (host, port) = split_host(name)?;
             Some((host.to_ascii_lowercase(), port))
@@ -67,6 +71,8 @@ impl Guard {
             admin_token: settings.admin.token.clone(),
             allowed: allowed.collect(),
             keys: KeyRing::from_entries(&settings.keys),
+            needs_key: settings.needs_key,
+            stored_keys,
         }
     }
 
@@ -116,16 +122,18 @@ impl Guard {
     /// be. `None` if the gateway has no keys.
     ///
     /// # Errors
-    /// Returns a refusal if keys are required and the request shows none of them.
+    /// Returns a refusal if keys are required and the request shows none of them. `now` is in
+    /// milliseconds since 1970.
     pub(crate) fn find_key(
         &self,
         headers: &HeaderMap,
         protocol: Protocol,
+        now: u64,
     ) -> Result<Option<Arc<ClientKey>>, Refusal> {
-        if self.keys.is_empty() {
+        if self.keys.is_empty() && !self.needs_key && !self.stored_keys.needs_key() {
             return Ok(None);
         }
-        let known = |value: &HeaderValue| self.keys.find_key(bearer_token(value.as_bytes()));
+        let known = |value: &HeaderValue| self.find_token(bearer_token(value.as_bytes()), now);
         let found = if headers.contains_key(&X_SOFTLAND_KEY) {
             // Where this header is, no other one counts: its sender has said who asks.
             single_value(headers, &X_SOFTLAND_KEY).and_then(known)
@@ -134,8 +142,12 @@ impl Guard {
                 .iter()
                 .find_map(|name| headers.get_all(name).iter().find_map(known))
         };
-        if let Some(key) = found {
-            return Ok(Some(Arc::clone(key)));
+        if found.is_some() {
+            return Ok(found);
+        }
+        if self.stored_keys.is_unread() {
+            let what = "the keys of this gateway cannot be read: its shared store does not answer";
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, protocol, what));
         }
         let what = "a client token of this gateway is needed, as x-api-key, bearer token or \
                     x-softland-key";
@@ -209,9 +221,25 @@ impl Guard {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Protocol::Anthropic, what))
     }
 
-    /// Returns true if a credential is a token of this gateway, which must not go upstream.
+    /// Finds the key of a token. The configuration's keys go before those of the shared store, also
+    /// where they have one name.
+    fn find_token(&self, token: &[u8], now: u64) -> Option<Arc<ClientKey>> {
+        let own = self.keys.find_key(token).cloned();
+        own.or_else(|| {
+            self.stored_keys.find_key(token, now).filter(|key| !self.has_key_name(&key.name))
+        })
+    }
+
+    /// Returns true if a key of the configuration has this name.
+    pub(crate) fn has_key_name(&self, name: &str) -> bool {
+        self.keys.has_name(name)
+    }
+
+    /// Returns true if a credential is a token of this gateway, or was one, and so must not go
+    /// upstream.
     pub(crate) fn is_token(&self, value: &HeaderValue) -> bool {
-        self.keys.find_key(bearer_token(value.as_bytes())).is_some()
+        let token = bearer_token(value.as_bytes());
+        self.keys.find_key(token).is_some() || self.stored_keys.knows_token(token)
     }
 
     fn serves_host(&self, host: &HeaderValue, local: SocketAddr) -> bool {

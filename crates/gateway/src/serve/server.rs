@@ -23,6 +23,7 @@ use crate::metrics::Summary;
 use crate::serve::guard::EntryPoint;
 use crate::settings::Settings;
 use crate::state::{self, GatewayState, ReloadProblem, StartError};
+use crate::stored_keys;
 
 mod connection;
 mod request;
@@ -91,6 +92,7 @@ impl Gateway {
         let pages = admin.as_ref().unwrap_or(&clients).local;
         let gate = Arc::new(GatewayState::new(settings, clock, pages)?);
         budgets::book_recorded_spend(&gate).await;
+        stored_keys::read_first(&gate).await;
         Ok(Self { gate, clients, admin })
     }
 
@@ -131,6 +133,7 @@ impl Gateway {
         );
         let mut shutdown = pin!(shutdown);
         let mut sweeping = pin!(sweep_runs(&gate));
+        let mut following = pin!(stored_keys::follow_keys(&gate));
         loop {
             tokio::select! {
                 biased;
@@ -138,6 +141,7 @@ impl Gateway {
                 accepted = clients.accept() => clients.serve_accepted(&gate, &ends, accepted).await,
                 accepted = accept_admin(admin.as_ref()) => serve_admin(&gate, &looks, accepted).await,
                 () = &mut sweeping => {}
+                () = &mut following => {}
             }
         }
         gate.start_draining();
@@ -150,6 +154,7 @@ impl Gateway {
                 () = &mut drained => break,
                 accepted = accept_admin(admin.as_ref()) => serve_admin(&gate, &looks, accepted).await,
                 () = &mut sweeping => {}
+                () = &mut following => {}
             }
         }
         drop(admin);

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use softland_gateway::govern::LocalState;
 use softland_gateway::{
-    BudgetRule, BudgetWindow, ClientKey, KeyEntry, OnExhausted, Settings, TokenDigest, WindowLength,
+    BudgetRule, BudgetWindow, ClientKey, KeyEntry, OnExhausted, Settings, WindowLength,
+    digest_token,
 };
 use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
@@ -32,7 +33,7 @@ const NULL: Value = Value::Null;
 fn key(name: &str, account: &str) -> KeyEntry {
     let account = Some(account.into());
     let key = ClientKey { name: name.into(), account, ..ClientKey::default() };
-    KeyEntry { digest: TokenDigest::from_token(format!("{name}-token").as_bytes()), key }
+    KeyEntry { digest: digest_token(format!("{name}-token").as_bytes()), key }
 }
 
 /// A budget of $0.02 a day.

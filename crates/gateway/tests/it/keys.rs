@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 use serde_json::{Value, json};
-use softland_gateway::{ClientKey, KeyEntry, Secret, Settings, TokenDigest};
+use softland_gateway::{ClientKey, KeyEntry, Secret, Settings, digest_token};
 use softland_session::core::policy::PolicyValue as Key;
 use softland_session::wire::Api;
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ use crate::support::{Message, Provider, Running, response, settings};
 fn key(name: &str) -> KeyEntry {
     let account = Some(format!("acme/{name}").into());
     let key = ClientKey { name: name.into(), account, policies: Some(Vec::new()), policy: None };
-    KeyEntry { digest: TokenDigest::from_token(format!("{name}-token").as_bytes()), key }
+    KeyEntry { digest: digest_token(format!("{name}-token").as_bytes()), key }
 }
 
 /// A client that shows the key of this name.

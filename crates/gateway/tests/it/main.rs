@@ -35,6 +35,7 @@ mod security;
 mod shaped;
 mod shown_usage;
 mod smuggling;
+mod stored_keys;
 mod summaries;
 mod support;
 mod tls;

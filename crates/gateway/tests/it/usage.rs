@@ -3,7 +3,7 @@
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use serde_json::{Value, json};
-use softland_gateway::{ClientKey, KeyEntry, TokenDigest};
+use softland_gateway::{ClientKey, KeyEntry, digest_token};
 use softland_session::wire::Api;
 
 use crate::support::client::Client;
@@ -13,7 +13,7 @@ use crate::support::{Message, Running};
 fn key(name: &str) -> KeyEntry {
     let account = Some(format!("acme/{name}").into());
     let key = ClientKey { name: name.into(), account, ..ClientKey::default() };
-    KeyEntry { digest: TokenDigest::from_token(format!("{name}-token").as_bytes()), key }
+    KeyEntry { digest: digest_token(format!("{name}-token").as_bytes()), key }
 }
 
 fn client(api: Api, name: &str) -> Client {

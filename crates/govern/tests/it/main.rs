@@ -3,6 +3,7 @@
 mod broken;
 mod budgets;
 mod cache;
+mod keys;
 mod landing;
 mod lost;
 mod money;

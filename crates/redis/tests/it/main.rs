@@ -1,5 +1,6 @@
 //! The tests of the state on Redis, over a real server.
 
+mod keys;
 mod loss;
 mod state;
 

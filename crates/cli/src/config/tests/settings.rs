@@ -131,7 +131,8 @@ fn a_key_behind_an_open_door_is_refused() {
         problems,
         ["c.toml:1: listen: 0.0.0.0:4141 can be reached from other machines, and anybody there \
              could spend the key of c.toml:3: upstream.openai.api_key_env; name the tokens that \
-             clients must show with [[key]] or [clients] tokens_env, or listen on 127.0.0.1"]
+             clients must show with [[key]] or [clients] tokens_env, keep keys in a [shared] \
+             store (softland keys), or listen on 127.0.0.1"]
     );
     let config = Config::parse("c.toml", open).unwrap();
     assert_eq!(config.serve_problems(), problems[..1]);
@@ -151,6 +152,25 @@ fn a_key_behind_an_open_door_is_refused() {
             .is_ok()
     );
     assert!(settings("listen = '0.0.0.0:4141'", &Overrides::default()).is_ok());
+}
+
+/// With a shared store the keys may be there, and clients need one even while it has none.
+#[test]
+fn a_shared_store_closes_the_door() {
+    let with = |shared: &str, at: &str| {
+        let text = format!(
+            "listen = '{at}'\n[upstream.openai]\napi_key_env = 'KEY'\n[shared]\n{shared}\n"
+        );
+        settings(&text, &Overrides::default())
+    };
+    let memory = with("url = 'memory:'", "0.0.0.0:4141").unwrap_err();
+    assert!(memory[0].contains("can be reached from other machines"), "{memory:?}");
+    if cfg!(feature = "redis") {
+        let far = with("url = 'redis://127.0.0.1:1'", "0.0.0.0:4141").unwrap();
+        assert!(far.needs_key);
+        let near = with("url = 'redis://127.0.0.1:1'", "127.0.0.1:4141").unwrap();
+        assert!(!near.needs_key, "on loopback only once the store has had a key");
+    }
 }
 
 #[test]

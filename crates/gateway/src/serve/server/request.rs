@@ -86,7 +86,7 @@ async fn route_request(
         Destination::Provider { origin, protocol, route, path } => {
             ticket.set_route(route.metric_label(), origin.label());
             let (id, began) = (ticket.id, ticket.began);
-            let key = live.guard.find_key(&parts.headers, protocol)?;
+            let key = live.guard.find_key(&parts.headers, protocol, gate.now())?;
             ticket.set_key(key.as_ref());
             let target = RoutedRequest { origin, protocol, route, path, live, key, id, began };
             serve_provider(gate, &target, parts, body).await

@@ -436,6 +436,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         allowed_hosts: Vec::new(),
         admin: Admin::default(),
         keys: Vec::new(),
+        needs_key: false,
         upstreams: names.map(|name| (name.to_owned(), upstream())).into_iter().collect(),
         prices: Prices::default(),
         policies: BTreeMap::new(),
@@ -454,6 +455,7 @@ pub(crate) fn settings(url: &str) -> Settings {
         retention: None,
         audit: None,
         shared: None,
+        key_store: None,
         log: LogSettings::default(),
         limits: Limits::default(),
     }
