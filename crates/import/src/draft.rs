@@ -4,8 +4,8 @@ use softland_session::TextReader;
 use softland_session::core::{
     Call, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText,
 };
-use softland_session::wire::Tokens;
 use softland_session::wire::json::Str;
+use softland_session::wire::{ExtraCharges, ServiceTier, Tokens};
 
 use crate::step::{ActivityRow, ConversationId, RequestUsage, TurnStep, TurnUsage, UserStep};
 use crate::step_output::StepOutput;
@@ -35,6 +35,9 @@ pub(crate) struct TurnDraft {
     pub(crate) requests: Vec<RequestUsage>,
     /// True if one of its calls submits the answer.
     pub(crate) submits: bool,
+    /// The uses of the provider's tools that the content shows, and the tier that is recorded beside
+    /// the usage.
+    pub(crate) charges: ExtraCharges,
 }
 
 /// A call, kept until its turn is over.
@@ -62,6 +65,11 @@ impl TurnDraft {
         self.calls.push(OwnedCall { id, name, input, server });
     }
 
+    /// Notes the service tier that is recorded beside the usage.
+    pub(crate) fn note_tier(&mut self, tier: &str) {
+        self.charges.served = ServiceTier::from_tier(tier, false);
+    }
+
     /// Returns true if nothing of an answer came: neither usage nor content.
     pub(crate) fn is_bare(&self) -> bool {
         self.tokens.is_none()
@@ -75,7 +83,17 @@ impl TurnDraft {
     pub(crate) fn emit_turn(self, out: &mut StepOutput<'_>, talk: ConversationId) {
         let by_content = self.chars / 4;
         let recorded = self.tokens.is_some();
-        let tokens = self.tokens.unwrap_or_default();
+        let mut tokens = self.tokens.unwrap_or_default();
+        if recorded {
+            let mut shown = self.charges;
+            let hosted = self.calls.iter().filter(|call| call.server);
+            hosted.for_each(|call| shown.count_server_tool(&call.name));
+            tokens.beside = tokens.beside.or_shown(shown);
+            // A tier of an unknown name, such as Groq's `on_demand`, mostly is the standard one.
+            if tokens.beside.served == ServiceTier::Other {
+                tokens.beside.served = ServiceTier::Unsaid;
+            }
+        }
         let estimated = by_content.saturating_sub(tokens.output);
         let calls = self.calls.iter().map(|call| Call {
             id: &call.id,

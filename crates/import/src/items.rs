@@ -35,8 +35,14 @@ pub(crate) fn add_item(draft: &mut TurnDraft, kind: &str, item: &Fields<'_>) -> 
             };
             draft.add_call(id.unwrap_or_default(), name, input, false);
         }
-        // The provider's own searches.
-        _ => draft.hidden = true,
+        // The provider's own searches. To open a page that was found costs nothing.
+        _ => {
+            draft.hidden = true;
+            let action = item.object("action").and_then(|action| action.owned_text("type"));
+            if kind != "web_search_call" || action.is_none_or(|action| action == "search") {
+                draft.charges.count_item(kind);
+            }
+        }
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ pub(crate) struct Message<'a> {
     pub(crate) id: Option<Str<'a>>,
     pub(crate) model: Option<Str<'a>>,
     pub(crate) stop: Option<Str<'a>>,
+    tier: Option<Str<'a>>,
     pub(crate) usage: Option<(Tokens, Option<NanoUsd>)>,
     pub(crate) content: Vec<Block<'a>>,
     calls: Vec<&'a str>,
@@ -87,6 +88,7 @@ impl<'a> Message<'a> {
             }
             "model" => &mut self.model,
             "stop_reason" | "finish_reason" => &mut self.stop,
+            "service_tier" => &mut self.tier,
             "name" => &mut self.name,
             "reasoning_content" | "reasoning" => &mut self.reasoning,
             "refusal" => &mut self.refusal,
@@ -181,6 +183,9 @@ impl<'a> Message<'a> {
         }
         if let Some(model) = self.model {
             draft.model = Some(model.unescape().into_owned());
+        }
+        if let Some(tier) = self.tier {
+            draft.note_tier(&tier.unescape());
         }
         if let Some(word) = self.stop {
             draft.stop = Some(parse_stop(&word.unescape()));

@@ -128,6 +128,7 @@ impl Reader {
             if let Some((tokens, cost)) = response.raw("usage").and_then(parse_usage) {
                 (draft.tokens, draft.cost) = (Some(tokens), cost);
             }
+            draft.note_tier(&response.text("service_tier").unwrap_or_default());
             let word = response.raw("finish_reason").and_then(decode_string);
             draft.stop = word.map(|word| parse_stop(&word.unescape())).or(draft.stop);
             draft.time = response.uint("created").map(|seconds| seconds.saturating_mul(1000));

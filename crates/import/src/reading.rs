@@ -177,7 +177,8 @@ fn read_other(form: Form, input: &mut Input<'_>, out: &mut StepOutput<'_>) {
 
 /// Lists a file of a known kind that holds no turn of a model.
 fn list_turnless(form: Form, out: &mut StepOutput<'_>) {
-    // These kinds hold the turns of one session each. The others may be parts of something else.
+    // These files hold whole sessions. The others may be parts of something else: a file of Claude
+    // Code may hold nothing but the summary of another one.
     let whole = matches!(
         form,
         Form::Codex
@@ -186,6 +187,16 @@ fn list_turnless(form: Form, out: &mut StepOutput<'_>) {
             | Form::CopilotCli
             | Form::MiniSwe
             | Form::SweAgent
+            | Form::Messages
+            | Form::MessageLines
+            | Form::Atif
+            | Form::Pi(_)
+            | Form::Otlp
+            | Form::Inspect
+            | Form::Cline(Task::Shown)
+            | Form::QwenCode
+            | Form::OpenHands(Place::Trajectory)
+            | Form::LiteLlm
     );
     if whole && out.has_no_turn() && out.unreadable.is_empty() {
         out.list_unreadable(

@@ -132,8 +132,14 @@ impl ExtraCharges {
     /// Counts a use of one of Anthropic's tools if the block is one. Searches reported by the
     /// response itself take precedence.
     pub(crate) fn count_block(&mut self, block: &ResponseBlock) {
-        let ResponseBlock::ToolUse { name, server: true, .. } = block else { return };
-        let uses = match name.as_str() {
+        if let ResponseBlock::ToolUse { name, server: true, .. } = block {
+            self.count_server_tool(name);
+        }
+    }
+
+    /// Counts a use of one of Anthropic's tools by its name. Other tools do not count.
+    pub fn count_server_tool(&mut self, name: &str) {
+        let uses = match name {
             "web_search" => &mut self.web_searches,
             "code_execution" | "bash_code_execution" | "text_editor_code_execution" => {
                 &mut self.programs
@@ -141,6 +147,22 @@ impl ExtraCharges {
             _ => return,
         };
         *uses = uses.saturating_add(1);
+    }
+
+    /// Returns the uses and the tier that a response reports, or those that its content shows where
+    /// these are more.
+    #[must_use]
+    pub fn or_shown(self, shown: Self) -> Self {
+        Self {
+            web_searches: self.web_searches.max(shown.web_searches),
+            file_searches: self.file_searches.max(shown.file_searches),
+            programs: self.programs.max(shown.programs),
+            images: self.images.max(shown.images),
+            sources: self.sources.max(shown.sources),
+            served: self.served.max(shown.served),
+            in_one_country: self.in_one_country || shown.in_one_country,
+            stated: self.stated.or(shown.stated),
+        }
     }
 
     /// Returns the sum of both, with the more expensive tier.

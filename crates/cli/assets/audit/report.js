@@ -224,13 +224,15 @@ var softlandReport = (function () {
     var cost = known.length ? sum(known, function (run) { return run.c; }) : null;
     var lost = sum(runs, function (run) { return run.l ? total(run.l) : 0; });
     var wasted = sum(runs, function (run) { return run.w; });
+    var tokens = sum(runs, function (run) { return run.i; });
+    var more = unpriced && known.length ? "+" : "";
     var values = {
-      spent: [money(cost) + (unpriced && known.length ? "+" : ""), unpriced ? count(unpriced, "turn") + " without a known price" : ""],
-      lost: [money(lost), share(lost, cost) && share(lost, cost) + " of the money"],
+      spent: [money(cost) + more, unpriced ? count(unpriced, "turn") + " without a known price" : ""],
+      lost: [money(known.length ? lost : null) + more, share(lost, cost) && share(lost, cost) + " of the money"],
       wasted: [money(wasted), !wasted ? "nothing in loops or silence" : share(wasted, cost) && share(wasted, cost) + " of the money, in loops and silence"],
       runs: [digits(runs.length), "of " + digits(data.runs.length)],
       turns: [digits(sum(runs, function (run) { return run.t; })), count(sum(runs, function (run) { return run.n; }), "tool call")],
-      tokens: [digits(sum(runs, function (run) { return run.i; })), digits(sum(runs, function (run) { return run.o; })) + " out"],
+      tokens: [tokens ? digits(tokens) : "?", digits(sum(runs, function (run) { return run.o; })) + " out"],
     };
     document.querySelectorAll(".report .cards > div").forEach(function (card) {
       var own = values[card.dataset.card];

@@ -31,6 +31,10 @@ const WIDTH: usize = 100;
 pub(super) fn render_table(report: &Report, width: Option<usize>, by: Option<GroupedBy>) -> String {
     let wide = width.unwrap_or(WIDTH).max(MIN_WIDTH);
     let mut text = render_sums(report, wide);
+    if report.runs.is_empty() {
+        text += &flow_lines(&["There is no run to report.".to_owned()], wide, "");
+        return text + &render_unreadable(report, width);
+    }
     text.push('\n');
     if let Some(by) = by {
         return text + &groups::render_groups(report, by, wide) + &render_unreadable(report, width);
@@ -68,12 +72,17 @@ fn render_sums(report: &Report, width: usize) -> String {
         "",
     );
     let usage = totals.usage;
+    // No turn is without tokens: a sum of none is not known.
+    let recorded = |tokens: u64| match tokens {
+        0 if totals.turns > 0 => "?".to_owned(),
+        tokens => group_digits(tokens),
+    };
     text += &flow_lines(
         &[
             format_count(totals.turns, "turn"),
             format_count(totals.tool_calls, "tool call"),
-            format!("{} tokens in", group_digits(usage.recorded_tokens() - usage.output)),
-            format!("{} out", group_digits(usage.output)),
+            format!("{} tokens in", recorded(usage.recorded_tokens() - usage.output)),
+            format!("{} out", recorded(usage.output)),
         ],
         width,
         "",
@@ -100,6 +109,8 @@ fn render_sums(report: &Report, width: usize) -> String {
     }
     if totals.turns > 0 && usage.recorded_tokens() == 0 {
         spent.push("no tokens are recorded, so what it cost is not known".to_owned());
+    } else if usage.output > 0 && usage.recorded_tokens() == usage.output {
+        spent.push("only output is recorded, so it cost more".to_owned());
     } else if totals.unpriced_turns > 0 {
         spent
             .push(format!("{} without a known price", format_count(totals.unpriced_turns, "turn")));
@@ -258,7 +269,7 @@ mod tests {
             usd,
             time: Some(1_764_000_000_000),
             pause_ms: Some(2_820_000),
-            new_message: true,
+            new_message: Some(true),
             kept_ms: Some(300_000),
         });
         spending
@@ -294,5 +305,58 @@ mod tests {
         let text = render_table(&report(), Some(80), None);
         assert!(text.contains("12,345") && text.contains("98,765"), "{text}");
         assert!(text.rfind("more#1") < text.rfind("less#1"), "the worst first: {text}");
+    }
+
+    #[test]
+    fn a_report_without_runs_says_so_and_suggests_nothing() {
+        let text = render_table(&Report::default(), None, None);
+        assert!(text.contains("0 tokens in · 0 out"), "{text}");
+        assert!(text.ends_with("There is no run to report.\n"), "{text}");
+    }
+
+    #[test]
+    fn money_that_is_not_known_is_no_zero() {
+        let mut unpriced = run("unpriced", 0);
+        (unpriced.cost_usd, unpriced.wasted_usd) = (None, None);
+        unpriced.spending = RunSpending::default();
+        unpriced.signals.clear();
+        unpriced.what_if = None;
+        let mut report = Report {
+            totals: Totals { runs: 1, turns: 7, ..Totals::default() },
+            runs: vec![unpriced],
+            ..Report::default()
+        };
+        let text = render_table(&report, None, None);
+        for words in ["? tokens in", "? out", "spent ?", "The longest runs:", "TURNS   CALLS  RUN"]
+        {
+            assert!(text.contains(words), "no {words} in\n{text}");
+        }
+        assert!(!text.contains("LOST") && !text.contains("Where the"), "{text}");
+        report.totals.usage.input = 900;
+        report.totals.usage.output = 100;
+        report.runs[0].usage = report.totals.usage;
+        let text = render_table(&report, None, None);
+        for words in ["900 tokens in", "Where the tokens went", "90.0%", "The largest runs:"] {
+            assert!(text.contains(words), "no {words} in\n{text}");
+        }
+        report.totals.cost_usd = Some(NanoUsd(1_000_000_000));
+        report.runs.push(run("priced", 0));
+        report.runs[1].signals.clear();
+        report.runs[1].what_if = None;
+        let text = render_table(&report, None, None);
+        let row = text.lines().rfind(|line| line.contains("unpriced#1")).unwrap_or_default();
+        let cells: Vec<&str> = row.split_whitespace().take(2).collect();
+        assert_eq!(cells, ["?", "?"], "cost and loss: {row}");
+    }
+
+    #[test]
+    fn what_would_have_saved_most_stands_before_the_findings() {
+        let mut report = report();
+        report.runs.iter_mut().for_each(|run| run.signals.clear());
+        let text = render_table(&report, Some(100), None);
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("no {words} in\n{text}"));
+        let saved =
+            at("What would have saved most: a compaction before long pauses (at most $30.00)");
+        assert!(saved < at("What stands out:"));
     }
 }

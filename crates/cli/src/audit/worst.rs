@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use softland_agent::core::NanoUsd;
+use softland_import::report::findings::Finding;
 use softland_import::report::{ListedSignal, Report, RunReport, WhatIf};
 
 use crate::render::{format_count, group_digits};
@@ -84,6 +85,38 @@ pub(super) fn describe_lost_share(report: &Report) -> Option<String> {
     let classes = report.spent().classes;
     let (lost, all) = (classes.lost.to_dollars(), classes.total().to_dollars());
     (lost > 0.0).then(|| format!("{:.1}%", lost * 100.0 / all.max(f64::MIN_POSITIVE)))
+}
+
+/// Describes the changes that would have saved most, in one sentence.
+pub(super) fn describe_savings(found: &[Finding]) -> Option<String> {
+    const NAMED: usize = 3;
+    let mut saved: BTreeMap<&str, NanoUsd> = BTreeMap::new();
+    for one in found {
+        if let (Some(change), Some(usd)) = (name_change(one.kind), one.saves_at_most_usd) {
+            *saved.entry(change).or_default() += usd;
+        }
+    }
+    let mut saved: Vec<_> = saved.into_iter().filter(|(_, usd)| *usd > NanoUsd::ZERO).collect();
+    saved.sort_by_key(|(_, usd)| std::cmp::Reverse(*usd));
+    let each = saved.iter().take(NAMED);
+    let each: Vec<String> = each
+        .map(|(change, usd)| format!("{change} (at most {})", format_money(Some(*usd))))
+        .collect();
+    (!each.is_empty()).then(|| format!("What would have saved most: {}", each.join(" · ")))
+}
+
+/// Names the change that a finding advises.
+fn name_change(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "lost_edited" => "a new session for each new task",
+        "lost_idle" => "a compaction before long pauses",
+        "lost_model" => "one model in a conversation",
+        "oversized" => "parts of large results instead of all",
+        "repeat" | "cycle" | "errors" | "empty" | "trivial" | "stale" | "truncated" => {
+            "an end to loops and silence"
+        }
+        _ => return None,
+    })
 }
 
 /// Describes the simulated part of an amount.

@@ -169,6 +169,16 @@ impl CarriedResults {
         NanoUsd::from_tokens(from_old, per_old) + NanoUsd::from_tokens(system - from_old, per_new)
     }
 
+    /// Takes a turn whose tokens are not recorded. What its results have cost is not known.
+    pub(super) fn take_uncounted_turn(&mut self) {
+        for FreshResult { tool, tokens } in std::mem::take(&mut self.fresh) {
+            if let Some(own) = self.tools.get_mut(tool) {
+                own.sums.results += 1;
+                own.sums.tokens += tokens;
+            }
+        }
+    }
+
     /// Forgets the results: they are in the context no more.
     pub(super) fn clear(&mut self, open: Option<&mut RunSpending>, done: &mut [RunReport]) {
         let paid = self.paid;

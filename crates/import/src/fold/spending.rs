@@ -56,7 +56,7 @@ impl ConversationReplay<'_> {
                     usd: spent.classes.lost,
                     time: turn.time,
                     pause_ms: rewrite.pause,
-                    new_message: self.asked,
+                    new_message: turn.row.is_none().then_some(self.asked),
                     kept_ms: rewrite.kept,
                 });
             }
@@ -67,6 +67,9 @@ impl ConversationReplay<'_> {
                 spending.system_usd += self.carried.take_turn(number, &usage.tokens, &own, &spent);
                 (effect, context) = (Some(own), usage.tokens.context());
             }
+        }
+        if effect.is_none() {
+            self.carried.take_uncounted_turn();
         }
         spending.add_turn(turn, bill.cost, effect.is_some_and(|effect| effect.compacted), &sum);
         spending.note_signals(self.watch.take_turn(&turn.finished, effect.as_ref(), context));

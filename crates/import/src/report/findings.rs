@@ -229,14 +229,19 @@ fn title_of(run: &RunReport) -> String {
 /// Returns `part` in percent of `whole`, with one decimal.
 fn percent(part: NanoUsd, whole: NanoUsd) -> String {
     if whole.0 == 0 {
-        return "0 %".to_owned();
+        return "0%".to_owned();
     }
-    format!("{:.1} %", part.to_dollars() * 100.0 / whole.to_dollars())
+    format!("{:.1}%", part.to_dollars() * 100.0 / whole.to_dollars())
 }
 
-/// Formats an amount to the cent.
+/// Formats an amount to the cent, or to the hundredth of a cent below one dollar.
 fn dollars(amount: NanoUsd) -> String {
-    format!("${:.2}", amount.to_dollars())
+    match amount.to_dollars() {
+        _ if amount == NanoUsd::ZERO => "$0".to_owned(),
+        usd if usd < 0.0001 => "<$0.0001".to_owned(),
+        usd if usd < 1.0 => format!("${usd:.4}"),
+        usd => format!("${usd:.2}"),
+    }
 }
 
 /// Groups the digits of a number.

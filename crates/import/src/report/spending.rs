@@ -176,8 +176,9 @@ pub struct LossEvent {
     pub time: Option<u64>,
     /// Milliseconds since the turn before.
     pub pause_ms: Option<u64>,
-    /// True if the turn begins with a new message, of a person or a program.
-    pub new_message: bool,
+    /// True if the turn begins with a new message, of a person or a program; `None` for a row, which
+    /// does not tell.
+    pub new_message: Option<bool>,
     /// Time to live of the cache, in milliseconds, if it is known.
     pub kept_ms: Option<u64>,
 }

@@ -6,6 +6,7 @@ mod recordings_required;
 
 mod human;
 mod long;
+mod prices;
 mod reading;
 mod recorded;
 mod repeated;

@@ -251,3 +251,37 @@ fn a_healthy_session_has_no_findings_of_waste() {
     let parts = ["tool", "system"];
     assert!(kinds.iter().all(|kind| parts.contains(kind)), "{kinds:?}");
 }
+
+#[test]
+fn results_are_counted_where_no_tokens_are_recorded_and_cost_what_is_not_known() {
+    let mut session: Value = serde_json::from_str(&session_of_results(&[48_000, 400])).unwrap();
+    for said in session["messages"].as_array_mut().unwrap() {
+        said.as_object_mut().unwrap().remove("usage");
+    }
+    let report = read_text(&session.to_string());
+    let [run] = report.runs.as_slice() else { panic!("{:?}", report.runs) };
+    let [(name, tool)] = run.spending.tools.as_slice() else { panic!("{:?}", run.spending.tools) };
+    assert_eq!((&**name, tool.calls, tool.results, tool.tokens), ("query", 2, 2, 12_100));
+    assert_eq!((tool.carried_usd, run.cost_usd), (NanoUsd::ZERO, None));
+}
+
+#[test]
+fn a_row_does_not_tell_of_new_messages_and_small_money_is_not_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("activity.csv");
+    let head =
+        "generation_id,created_at,tokens_prompt,tokens_completion,tokens_cached,model_permaslug\n";
+    let row = |n: u64, prompt: u64, cached: u64| {
+        format!("g{n},2026-03-05 12:00:0{n},{prompt},100,{cached},google/gemini-3-pro-preview\n")
+    };
+    let rows = row(1, 20_000, 10_000) + &row(2, 30_000, 20_000) + &row(3, 40_000, 0);
+    std::fs::write(&path, head.to_owned() + &rows).unwrap();
+    let report = read(&[path]);
+    let losses = &report.runs[0].spending.dearest_losses;
+    assert_eq!((losses.len(), losses[0].new_message), (1, None), "{losses:?}");
+    let found = report.find();
+    let lost = found.iter().find(|one| one.kind == "lost_unknown").unwrap();
+    assert!(!lost.evidence[0].what.contains("with "), "{:?}", lost.evidence);
+    let system = found.iter().find(|one| one.kind == "system").unwrap();
+    assert!(!system.advice.contains("$0.00 ") && !system.advice.contains("$0.00."), "{system:?}");
+}

@@ -8,9 +8,7 @@ use softland_agent::core::{LossCause, NanoUsd};
 use softland_import::report::spending::SpendLine;
 use softland_import::report::{Report, RunReport};
 
-use super::super::worst::{
-    describe_lost_share, describe_simulated, format_money, format_partial_money,
-};
+use super::super::worst::{describe_lost_share, describe_simulated, format_partial_money};
 use super::runs::run_link;
 use super::{RunSource, clean_text, escape_text, push_format};
 use crate::render::{format_count, group_digits};
@@ -60,10 +58,14 @@ fn render_sums(report: &Report) -> String {
         Some(simulated) => format!("{simulated}; {priced}"),
         None => priced,
     };
-    let lost = report.spent().classes.lost;
+    let lost = totals.cost_usd.map(|_| report.spent().classes.lost);
     let cards = [
         ("Spent", format_partial_money(totals.cost_usd, totals.unpriced_turns), priced),
-        ("Lost", format_money(Some(lost)), describe_lost_share(report).unwrap_or_default()),
+        (
+            "Lost",
+            format_partial_money(lost, totals.unpriced_turns),
+            describe_lost_share(report).unwrap_or_default(),
+        ),
         ("Wasted", format_partial_money(totals.wasted_usd, unpriced), share),
         (
             "Runs",
@@ -73,7 +75,10 @@ fn render_sums(report: &Report) -> String {
         ("Turns", group_digits(totals.turns), format_count(totals.tool_calls, "tool call")),
         (
             "Tokens",
-            group_digits(totals.usage.recorded_tokens()),
+            match totals.usage.recorded_tokens() {
+                0 if totals.turns > 0 => "?".to_owned(),
+                tokens => group_digits(tokens),
+            },
             format!("{} out", group_digits(totals.usage.output)),
         ),
     ];

@@ -3,7 +3,7 @@
 use softland_import::report::Report;
 use softland_import::report::findings::{Finding, FindingPlace};
 
-use super::super::worst::{format_money, format_tokens};
+use super::super::worst::{describe_savings, format_money, format_tokens};
 use super::{escape_line, escape_text, push_format};
 
 /// Renders all findings, the dearest first.
@@ -14,8 +14,12 @@ pub(super) fn render_findings(report: &Report) -> String {
     }
     let mut text = String::from(
         "<section class=\"found\">\n<h2>What stands out</h2>\n<p class=\"soft of-all\" hidden>The \
-         first amount is of the chosen runs, the words are of all.</p>\n<ol>\n",
+         first amount is of the chosen runs, the words are of all.</p>\n",
     );
+    if let Some(saved) = describe_savings(&found) {
+        push_format(&mut text, format_args!("<p>{}.</p>\n", escape_line(&saved)));
+    }
+    text += "<ol>\n";
     for (at, one) in found.iter().enumerate() {
         text += &render_finding(at, one);
     }
@@ -29,14 +33,14 @@ fn render_finding(at: usize, one: &Finding) -> String {
     };
     let mut text = format!(
         "<li class=\"finding\" id=\"finding-{at}\"><div class=\"price\">{price}</div><div><p>{}.</p>\n",
-        escape_text(&one.what)
+        mark_code(&escape_text(&one.what))
     );
     for line in split_advice(&one.advice) {
         match line {
             Advice::Words(words) => {
                 push_format(
                     &mut text,
-                    format_args!("<p class=\"soft\">{}</p>\n", escape_line(words)),
+                    format_args!("<p class=\"soft\">{}</p>\n", mark_code(&escape_line(words))),
                 );
             }
             Advice::Entries(entries) => {
@@ -51,6 +55,19 @@ fn render_finding(at: usize, one: &Finding) -> String {
         text += &render_places(&one.evidence);
     }
     text + "</div></li>\n"
+}
+
+/// Sets what stands between backquotes as code. The text is HTML already.
+fn mark_code(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return text.to_owned();
+    }
+    let mark = |(at, part): (usize, &&str)| match at % 2 {
+        0 => (*part).to_owned(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(mark).collect()
 }
 
 /// The parts of an advice: a sentence, and entries for a config behind it.
@@ -93,4 +110,19 @@ fn render_places(places: &[FindingPlace]) -> String {
         );
     }
     text + "</tbody></table></div></details>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_what_stands_between_two_backquotes() {
+        assert_eq!(
+            mark_code("ask `Read` or `a&lt;b`"),
+            "ask <code>Read</code> or <code>a&lt;b</code>"
+        );
+        assert_eq!(mark_code("one ` alone"), "one ` alone");
+        assert_eq!(mark_code("none"), "none");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use softland_agent::core::NanoUsd;
 use softland_import::report::carried::{ToolLine, sum_tools};
 use softland_import::report::spending::{Grouping, SpendLine, group_runs};
 use softland_import::report::{Report, RunReport};
@@ -17,7 +18,53 @@ use crate::render::{group_digits, harmless_line};
 const ROWS: usize = 200;
 const SHORT: usize = 5;
 
-const HEADS: [&str; 5] = ["COST", "LOST", "RUNS", "TURNS", "OUT"];
+/// What a report can be measured by: money, if any of it is known; else tokens, if they are recorded;
+/// else turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    Money,
+    Tokens,
+    Turns,
+}
+
+impl Measure {
+    pub(super) fn of_report(report: &Report) -> Self {
+        let totals = &report.totals;
+        if totals.cost_usd.is_some_and(|cost| cost > NanoUsd::ZERO) {
+            Self::Money
+        } else if totals.usage.recorded_tokens() > 0 {
+            Self::Tokens
+        } else {
+            Self::Turns
+        }
+    }
+
+    /// Returns the headings of figures about several runs.
+    const fn heads(self) -> &'static [&'static str] {
+        match self {
+            Self::Money => &["COST", "LOST", "RUNS", "TURNS", "OUT"],
+            Self::Tokens => &["TOKENS", "OUT", "RUNS", "TURNS"],
+            Self::Turns => &["RUNS", "TURNS"],
+        }
+    }
+
+    fn cells(self, line: &SpendLine) -> Vec<String> {
+        let (runs, turns) = (group_digits(line.runs), group_digits(line.turns));
+        let out = group_digits(line.usage.output);
+        let cost = format_partial_money(line.cost_usd, line.unpriced_turns);
+        match self {
+            Self::Money => vec![cost, format_line_lost(line), runs, turns, out],
+            Self::Tokens => vec![group_digits(line.usage.recorded_tokens()), out, runs, turns],
+            Self::Turns => vec![runs, turns],
+        }
+    }
+}
+
+/// Formats what was lost to the cache. It is not known where no price is.
+fn format_line_lost(line: &SpendLine) -> String {
+    let lost = line.cost_usd.map(|_| line.r#where.classes.lost);
+    format_partial_money(lost, line.unpriced_turns)
+}
 
 /// Renders one table with all parts.
 pub(super) fn render_groups(report: &Report, by: GroupedBy, width: usize) -> String {
@@ -26,34 +73,48 @@ pub(super) fn render_groups(report: &Report, by: GroupedBy, width: usize) -> Str
         GroupedBy::Run => render_dear_runs(report, ROWS, width),
         GroupedBy::Parts(by) => {
             let groups = group_runs(&report.runs, by);
-            render_lines(&groups, ROWS, name_of(by), width)
+            render_lines(&groups, Measure::of_report(report), ROWS, name_of(by), width)
         }
     }
 }
 
-/// Renders the newest days, the dearest projects and models, where there are several.
+/// Renders the dearest days, projects and models, where there are several; without a price, the
+/// largest ones, and the tools.
 pub(super) fn render_short(report: &Report, width: usize) -> String {
+    let measure = Measure::of_report(report);
     let mut text = String::new();
     for by in [Grouping::Day, Grouping::Project, Grouping::Model] {
         let mut groups = group_runs(&report.runs, by);
-        groups.retain(|(_, line)| line.cost_usd.is_some_and(|cost| cost.0 > 0));
+        groups.retain(|(_, line)| {
+            let counts = line.unpriced_turns > 0 && line.usage.recorded_tokens() > 0;
+            measure == Measure::Turns || counts || line.cost_usd.is_some_and(|cost| cost.0 > 0)
+        });
         if groups.len() < 2 {
             continue;
         }
-        if by == Grouping::Day {
-            groups.sort_by_key(|(_, line)| std::cmp::Reverse(line.cost_usd));
-        }
-        text += &format!("\n{}", render_lines(&groups, SHORT, name_of(by), width));
+        groups.sort_by_key(|(_, line)| {
+            std::cmp::Reverse((line.cost_usd, line.usage.recorded_tokens(), line.turns))
+        });
+        text += &format!("\n{}", render_lines(&groups, measure, SHORT, name_of(by), width));
+    }
+    let tools = sum_tools(&report.runs);
+    if measure != Measure::Money && !tools.is_empty() {
+        text += &format!("\n{}", render_tool_lines(&tools, measure, SHORT, width));
     }
     text
 }
 
 /// Renders the dearest runs, for a report in which no run stands out as bad.
 pub(super) fn render_dearest(report: &Report, width: usize) -> String {
-    let head =
+    let which = match Measure::of_report(report) {
+        Measure::Money => "dearest",
+        Measure::Tokens => "largest",
+        Measure::Turns => "longest",
+    };
+    let head = format!(
         "No signal of a loop reached its limit, and the policy would have ended no run. The \
-                dearest runs:"
-            .to_owned();
+         {which} runs:"
+    );
     flow_lines(&[head], width, "") + &render_dear_runs(report, SHOWN / 2, width)
 }
 
@@ -68,22 +129,15 @@ const fn name_of(by: Grouping) -> &'static str {
 
 fn render_lines(
     groups: &[(Option<String>, SpendLine)],
+    measure: Measure,
     most: usize,
     name: &str,
     width: usize,
 ) -> String {
-    let cells = |(_, line): &(Option<String>, SpendLine)| {
-        vec![
-            format_partial_money(line.cost_usd, line.unpriced_turns),
-            format_money(Some(line.r#where.classes.lost)),
-            group_digits(line.runs),
-            group_digits(line.turns),
-            group_digits(line.usage.output),
-        ]
-    };
-    let rows: Vec<Vec<String>> = groups.iter().take(most).map(cells).collect();
-    let columns = Columns::fit(&HEADS, &rows, width);
-    let mut text = format!("{}  {name}\n", columns.align(&HEADS));
+    let rows: Vec<Vec<String>> =
+        groups.iter().take(most).map(|(_, line)| measure.cells(line)).collect();
+    let columns = Columns::fit(measure.heads(), &rows, width);
+    let mut text = format!("{}  {name}\n", columns.align(measure.heads()));
     for ((key, _), cells) in groups.iter().zip(&rows) {
         let key = key.as_deref().unwrap_or("not recorded");
         text += &format_row(&columns.align(cells), key, width);
@@ -93,43 +147,69 @@ fn render_lines(
 
 /// Renders the tools, by the cost of their results.
 fn render_tools(report: &Report, width: usize) -> String {
+    render_tool_lines(&sum_tools(&report.runs), Measure::of_report(report), ROWS, width)
+}
+
+/// Renders tools. What their results cost is left out where no money is known.
+fn render_tool_lines(
+    tools: &[(Arc<str>, ToolLine)],
+    measure: Measure,
+    most: usize,
+    width: usize,
+) -> String {
     const HEADS: [&str; 5] = ["COST", "AT FIRST", "CALLS", "RESULTS", "TOKENS"];
-    let tools = sum_tools(&report.runs);
+    let left_out = if measure == Measure::Money { 0 } else { 2 };
     let cells = |(_, line): &(Arc<str>, ToolLine)| {
-        vec![
+        let cells = [
             format_money(Some(line.carried_usd)),
             format_money(Some(line.first_usd)),
             group_digits(line.calls),
             group_digits(line.results),
             group_digits(line.tokens),
-        ]
+        ];
+        cells.into_iter().skip(left_out).collect::<Vec<_>>()
     };
-    let rows: Vec<Vec<String>> = tools.iter().take(ROWS).map(cells).collect();
-    let columns = Columns::fit(&HEADS, &rows, width);
-    let mut text = format!("{}  TOOL\n", columns.align(&HEADS));
+    let heads: Vec<&str> = HEADS.into_iter().skip(left_out).collect();
+    let rows: Vec<Vec<String>> = tools.iter().take(most).map(cells).collect();
+    let columns = Columns::fit(&heads, &rows, width);
+    let mut text = format!("{}  TOOL\n", columns.align(&heads));
     for ((tool, _), cells) in tools.iter().zip(&rows) {
         text += &format_row(&columns.align(cells), tool, width);
     }
-    text + &format_rest(tools.len(), ROWS)
+    text + &format_rest(tools.len(), most)
 }
 
 fn render_dear_runs(report: &Report, most: usize, width: usize) -> String {
-    const HEADS: [&str; 4] = ["COST", "LOST", "TURNS", "CALLS"];
+    let measure = Measure::of_report(report);
+    let heads: &[&str] = match measure {
+        Measure::Money => &["COST", "LOST", "TURNS", "CALLS"],
+        Measure::Tokens => &["TOKENS", "OUT", "TURNS", "CALLS"],
+        Measure::Turns => &["TURNS", "CALLS"],
+    };
     let mut runs: Vec<&RunReport> = report.runs.iter().collect();
     runs.sort_by_key(|run| {
         std::cmp::Reverse((run.cost_usd, run.usage.recorded_tokens(), run.turns))
     });
     let cells = |run: &&RunReport| {
-        vec![
-            format_partial_money(run.cost_usd, run.beside.unpriced_turns),
-            format_money(Some(run.spending.r#where.classes.lost)),
-            group_digits(run.turns),
-            group_digits(run.tool_calls),
-        ]
+        let line = run.to_line();
+        let mut cells = match measure {
+            Measure::Money => {
+                vec![
+                    format_partial_money(line.cost_usd, line.unpriced_turns),
+                    format_line_lost(&line),
+                ]
+            }
+            Measure::Tokens => {
+                vec![group_digits(line.usage.recorded_tokens()), group_digits(line.usage.output)]
+            }
+            Measure::Turns => Vec::new(),
+        };
+        cells.extend([group_digits(run.turns), group_digits(run.tool_calls)]);
+        cells
     };
     let rows: Vec<Vec<String>> = runs.iter().take(most).map(cells).collect();
-    let columns = Columns::fit(&HEADS, &rows, width);
-    let mut text = format!("{}  RUN\n", columns.align(&HEADS));
+    let columns = Columns::fit(heads, &rows, width);
+    let mut text = format!("{}  RUN\n", columns.align(heads));
     for (run, cells) in runs.iter().zip(&rows) {
         let figures = columns.align(cells);
         let title = run.spending.title.as_deref().unwrap_or(&run.source);

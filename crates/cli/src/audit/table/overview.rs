@@ -6,10 +6,10 @@ use softland_import::report::carried::sum_tools;
 use softland_import::report::findings::{Finding, FindingPlace};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::super::worst::format_money;
+use super::super::worst::{describe_savings, format_money};
 use super::columns::Columns;
 use super::flow_lines;
-use crate::render::{flow_items, format_count, harmless_line};
+use crate::render::{flow_items, format_count, group_digits, harmless_line};
 
 /// The most findings that are shown.
 const FINDINGS: usize = 10;
@@ -27,38 +27,17 @@ pub(super) fn render_classes(report: &Report, width: usize) -> String {
     let classes = &spent.classes;
     let total = classes.total();
     if total == NanoUsd::ZERO {
-        return String::new();
+        return render_token_classes(report, width);
     }
-    let mut rows = vec![
-        (classes.cache_read, "read from the cache"),
-        (classes.cache_write, "written to the cache"),
-        (classes.cache_rewrite, "written or sent again"),
-        (classes.input, "other input"),
-        (classes.output, "output"),
+    let rows = vec![
+        (classes.cache_read.0, "read from the cache"),
+        (classes.cache_write.0, "written to the cache"),
+        (classes.cache_rewrite.0, "written or sent again"),
+        (classes.input.0, "other input"),
+        (classes.output.0, "output"),
     ];
-    rows.retain(|(money, _)| *money > NanoUsd::ZERO);
-    rows.sort_by_key(|(money, _)| std::cmp::Reverse(*money));
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|(money, _)| vec![format_money(Some(*money)), format_share(*money, total)])
-        .collect();
-    let heads = ["", ""];
-    let columns = Columns::fit(&heads, &cells, width.saturating_sub(2));
     let mut text = flow_lines(&["Where the money went:".to_owned()], width, "");
-    let named = rows.iter().map(|(_, name)| name.width()).max().unwrap_or(0);
-    for ((money, name), cells) in rows.iter().zip(&cells) {
-        let line = format!("  {}  {name}", columns.align(cells));
-        if line.width() > width {
-            text += &flow_lines(&[format!("{} {name}", cells.join(" "))], width, "  ");
-            continue;
-        }
-        let room = width.saturating_sub(line.width() + named - name.width() + 2).min(BAR);
-        let share = (money.to_dollars() / total.to_dollars() * room as f64).round() as usize;
-        let gap = " ".repeat(named - name.width() + 2);
-        let bar = "█".repeat(share);
-        text += format!("{line}{gap}{bar}").trim_end();
-        text.push('\n');
-    }
+    text += &render_bars(rows, |nano| format_money(Some(NanoUsd(nano))), width);
     let tools: NanoUsd = sum_tools(&report.runs).iter().map(|(_, line)| line.carried_usd).sum();
     let system: NanoUsd = report.runs.iter().map(|run| run.spending.system_usd).sum();
     let agents = report.runs.iter().filter(|run| run.agent.is_some());
@@ -82,13 +61,61 @@ pub(super) fn render_classes(report: &Report, width: usize) -> String {
     text
 }
 
+/// Renders the classes of the tokens, where no price is known.
+fn render_token_classes(report: &Report, width: usize) -> String {
+    let usage = &report.totals.usage;
+    if usage.recorded_tokens() == 0 {
+        return String::new();
+    }
+    let rows = vec![
+        (usage.cache_read, "read from the cache"),
+        (usage.cache_write, "written to the cache"),
+        (usage.input, "other input"),
+        (usage.output, "output"),
+    ];
+    let head = "Where the tokens went (no price is known):".to_owned();
+    flow_lines(&[head], width, "") + &render_bars(rows, group_digits, width) + "\n"
+}
+
+/// Renders amounts with their shares and bars, the largest first.
+fn render_bars(mut rows: Vec<(u64, &str)>, format: impl Fn(u64) -> String, width: usize) -> String {
+    let total: u64 = rows.iter().map(|(amount, _)| *amount).sum();
+    let share_of = |amount: u64| amount as f64 / total.max(1) as f64;
+    rows.retain(|(amount, _)| *amount > 0);
+    rows.sort_by_key(|(amount, _)| std::cmp::Reverse(*amount));
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|(amount, _)| vec![format(*amount), format!("{:.1}%", share_of(*amount) * 100.0)])
+        .collect();
+    let columns = Columns::fit(&["", ""], &cells, width.saturating_sub(2));
+    let mut text = String::new();
+    let named = rows.iter().map(|(_, name)| name.width()).max().unwrap_or(0);
+    for ((amount, name), cells) in rows.iter().zip(&cells) {
+        let line = format!("  {}  {name}", columns.align(cells));
+        if line.width() > width {
+            text += &flow_lines(&[format!("{} {name}", cells.join(" "))], width, "  ");
+            continue;
+        }
+        let room = width.saturating_sub(line.width() + named - name.width() + 2).min(BAR);
+        let bar = "█".repeat((share_of(*amount) * room as f64).round() as usize);
+        let gap = " ".repeat(named - name.width() + 2);
+        text += format!("{line}{gap}{bar}").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
 /// Renders the dearest findings, each with what to do.
 pub(super) fn render_findings(report: &Report, width: usize) -> String {
     let found = report.find();
     if found.is_empty() {
         return String::new();
     }
-    let mut text = "What stands out:\n".to_owned();
+    let mut text = String::new();
+    if let Some(saved) = describe_savings(&found) {
+        text += &format!("{}\n", flow_lines(&[saved], width, ""));
+    }
+    text += "What stands out:\n";
     let cells: Vec<Vec<String>> =
         found.iter().take(FINDINGS).map(|one| vec![format_price(one)]).collect();
     let columns = Columns::fit(&["COST"], &cells, width);

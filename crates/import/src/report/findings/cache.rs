@@ -99,9 +99,12 @@ fn advise_unknown(events: &[(&RunReport, &LossEvent)]) -> String {
 
 fn describe_event(run: &RunReport, event: &LossEvent) -> FindingPlace {
     let pause = event.pause_ms.map(|pause| format!("{} after the turn before", span(pause)));
-    let message = if event.new_message { "with a new message" } else { "with results of tools" };
+    let message = event.new_message.map(|new| match new {
+        true => "with a new message".to_owned(),
+        false => "with results of tools".to_owned(),
+    });
     let still = format!("{} tokens were still read", digits(event.still_read));
-    let seen: Vec<String> = pause.into_iter().chain([message.to_owned(), still]).collect();
+    let seen: Vec<String> = pause.into_iter().chain(message).chain([still]).collect();
     FindingPlace {
         run: run.run.clone(),
         turn: Some(event.turn),
@@ -157,7 +160,8 @@ fn describe_idle(
 fn describe_edited(found: &mut Finding, events: &[(&RunReport, &LossEvent)], turns: u64) {
     let usd = |events: &[&LossEvent]| events.iter().map(|event| event.usd).sum::<NanoUsd>();
     let all: Vec<&LossEvent> = events.iter().map(|(_, event)| *event).collect();
-    let asked: Vec<&LossEvent> = all.iter().filter(|event| event.new_message).copied().collect();
+    let asked: Vec<&LossEvent> =
+        all.iter().filter(|event| event.new_message == Some(true)).copied().collect();
     let of_asked = usd(&asked);
     found.what = format!(
         "{} wrote {} tokens again that the cache still held: something earlier in the request had \

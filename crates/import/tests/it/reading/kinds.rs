@@ -404,4 +404,24 @@ fn a_known_file_without_a_turn_says_so() {
     let (kind, _, unreadable) = one(codex);
     assert_eq!(kind, Some("codex"));
     assert_eq!(unreadable, ["read as codex, and no turn of a model was found"]);
+    for (text, kind) in [
+        (r#"{"messages":[{"role":"user","content":"go"}]}"#, "messages"),
+        ("[]", "messages"),
+        (
+            r#"{"schema_version":"ATIF-v1.6","session_id":"a","agent":{"name":"a"},"steps":[]}"#,
+            "atif",
+        ),
+        (
+            r#"{"version":2,"status":"cancelled","eval":{"task":"t","model":"m"},"samples":[]}"#,
+            "inspect",
+        ),
+        (
+            r#"{"type":"session","version":3,"id":"a","timestamp":"2025-11-20T10:00:00.000Z","cwd":"/p"}"#,
+            "openclaw",
+        ),
+    ] {
+        let (found, _, unreadable) = one(text);
+        assert_eq!(found, Some(kind), "{text}: {unreadable:?}");
+        assert_eq!(unreadable, [format!("read as {kind}, and no turn of a model was found")]);
+    }
 }
