@@ -185,8 +185,13 @@ def check_keys(world):
         conversation.headers["x_softland_key"] = newest
         conversation.step(gateways[1].port)
         assert conversation.runs[0] == conversation.runs[1], "with a new token the run goes on"
-        world.redis.kill()
+        # A name that the config has, too: the config's key is in force, and the log says so.
         said = lambda gateway: "".join(gateway.said)
+        for keys_of_config, wanted in [(f'[[key]]\nname = "bo"\ntoken_sha256 = "{"7" * 64}"\n', 401), ("", 200)]:
+            gateways[1].reload(more=keys_of_config)
+            until(lambda: ask(gateways[1], bo)[0] == wanted, f"after the reload the token gets {wanted}")
+        assert 'both have a key of this name' in said(gateways[1]) and 'key="bo"' in said(gateways[1]), said(gateways[1])
+        world.redis.kill()
         for gateway in gateways:
             until(lambda: "those that were read last stay in force" in said(gateway), "it is logged")
         assert ask(gateways[0], newest)[0] == 200 and ask(gateways[0], new)[0] == 401

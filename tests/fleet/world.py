@@ -224,6 +224,7 @@ class Gateway:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "softland.toml").write_text(config)
         self.binary, self.folder, self.port, self.said = binary, folder, port, []
+        self.config = config
         self.environment = dict(os.environ, XDG_STATE_HOME=str(folder), TOKEN=TOKEN, SHARED=shared)
         self.start()
 
@@ -240,6 +241,11 @@ class Gateway:
         else:
             raise SystemExit("a gateway does not start:\n" + "".join(self.said))
         threading.Thread(target=lambda: self.said.extend(lines), daemon=True).start()
+
+    def reload(self, more):
+        """Lets it read its config again, with these lines at the end."""
+        (self.folder / "softland.toml").write_text(self.config + more)
+        self.process.send_signal(signal.SIGHUP)
 
     def run(self, *words):
         """Runs a command in its folder and its environment."""
