@@ -190,7 +190,8 @@ def check_keys(world):
         for keys_of_config, wanted in [(f'[[key]]\nname = "bo"\ntoken_sha256 = "{"7" * 64}"\n', 401), ("", 200)]:
             gateways[1].reload(more=keys_of_config)
             until(lambda: ask(gateways[1], bo)[0] == wanted, f"after the reload the token gets {wanted}")
-        assert 'both have a key of this name' in said(gateways[1]) and 'key="bo"' in said(gateways[1]), said(gateways[1])
+        told = said(gateways[1])
+        assert 'both have a key of this name' in told and 'key="bo"' in told, told
         world.redis.kill()
         for gateway in gateways:
             until(lambda: "those that were read last stay in force" in said(gateway), "it is logged")
