@@ -104,7 +104,9 @@ def target_of(test: str) -> tuple[list[str], str]:
         # The command is the one crate without a library. Of the others no test may hide behind a feature.
         return package + (["--bin", "softland"] if parts[1] == "cli" else ["--lib", "--all-features"]), name
     binary, *modules = [part.removesuffix(".rs") for part in parts[3:]]
-    return package + ["--test", binary], "::".join([*modules, name])
+    # The clients of stores are behind features.
+    features = ["--all-features"] if parts[1] in ("postgres", "redis") else []
+    return [*package, "--test", binary, *features], "::".join([*modules, name])
 
 
 def passes_as_it_is(rows: list[tuple[str, Path]]) -> bool:

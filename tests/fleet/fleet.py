@@ -1,4 +1,4 @@
-"""Whole gateways on one Redis. Each check is a function; the first that does not hold ends the test."""
+"""Whole gateways on one Redis or PostgreSQL. Each check is a function; the first that does not hold ends the test."""
 
 import concurrent.futures
 import json
@@ -19,7 +19,7 @@ def check_bytes(world):
     # Calls are counted from the history, tokens are kept in the store.
     for keys in ["tool_calls_limit = 6", "tokens_limit = 12000"]:
         seen = []
-        for shared, gateways in [("memory:", 1), (world.redis.url, 2)]:
+        for shared, gateways in [("memory:", 1), (world.store.url, 2)]:
             with world.gateways(gateways, shared, keys) as (provider, gateways):
                 for question in QUESTIONS:
                     conversation = Conversation(question)
@@ -37,7 +37,7 @@ def check_bytes(world):
 
 def check_killed(world):
     """A run of a gateway that is killed goes on elsewhere under its id, is listed and is cancelled."""
-    with world.gateways(2, world.redis.url) as (provider, (one, other)):
+    with world.gateways(2, world.store.url) as (provider, (one, other)):
         conversation = Conversation("hold on to it")
         provider.holds.set()
         conversation.step(one.port)
@@ -63,7 +63,7 @@ def check_killed(world):
 
 def check_cancel(world):
     """A run that one gateway serves is listed and cancelled through the other."""
-    with world.gateways(2, world.redis.url) as (provider, (one, other)):
+    with world.gateways(2, world.store.url) as (provider, (one, other)):
         conversation = Conversation("hold until cancelled")
         provider.holds.set()
         conversation.step(one.port)
@@ -86,27 +86,27 @@ def check_cancel(world):
 def check_money(world, sessions=50):
     """Many sessions at a time through two gateways: one limit is held, to the nano-dollar."""
     limit = 300_000_000
-    with world.gateways(2, world.redis.url, "session_cost_limit_usd = 0.3") as (provider, gateways):
+    with world.gateways(2, world.store.url, "session_cost_limit_usd = 0.3") as (provider, gateways):
         ports = [gateway.port for gateway in gateways]
         talks = [Conversation(f"reading {number}", x_softland_session="shared") for number in range(sessions)]
         with concurrent.futures.ThreadPoolExecutor(sessions) as pool:
             done = pool.map(lambda talk: talk.finish([ports[talks.index(talk) % 2]]), talks)
             assert len(list(done)) == sessions
         assert limit * 9 // 10 <= provider.bill <= limit, f"{provider.bill} of {limit} is spent"
-        until(lambda: world.redis.accounts("session:shared")[1] == 0, "nothing stays reserved")
-        spent, _ = world.redis.accounts("session:shared")
+        until(lambda: world.store.accounts("session:shared")[1] == 0, "nothing stays reserved")
+        spent, _ = world.store.accounts("session:shared")
         assert spent == provider.bill, (spent, provider.bill)
     return f"{provider.bill / 1e9} of {limit / 1e9} dollars"
 
 
 def check_loss(world):
-    """Redis ends and comes back: `closed` refuses where money is limited, others go on, and nothing is forgotten."""
+    """The store ends and comes back: `closed` refuses where money is limited, others go on, and nothing is forgotten."""
     for policy, limit in [("closed", "cost_limit_usd = 1"), ("open", "cost_limit_usd = 1"), ("closed", "")]:
         keys = f'{limit}\non_store_loss = "{policy}"'
-        with world.gateways(1, world.redis.url, keys) as (provider, (gateway,)):
+        with world.gateways(1, world.store.url, keys) as (provider, (gateway,)):
             conversation = Conversation("reading without a store")
             conversation.step(gateway.port)
-            world.redis.kill()
+            world.store.kill()
             asked = provider.asked
             status, _, body = gateway.ask(conversation.messages)
             if policy == "closed" and limit:
@@ -115,7 +115,7 @@ def check_loss(world):
                 assert "the cost limit cannot be enforced now" in error["message"], error
             else:
                 assert status == 200, (status, body)
-            world.redis.start()
+            world.store.start()
             until(lambda: gateway.ask(conversation.messages)[0] == 200, "it recovers by itself")
             before = conversation.runs[0]
             conversation.step(gateway.port)
@@ -123,14 +123,14 @@ def check_loss(world):
             said = "".join(gateway.said)
             assert "the shared store does not answer" in said and "the shared store answers again" in said, said
             if limit:
-                paid = lambda: world.redis.accounts("run:") == (provider.bill, 0)
+                paid = lambda: world.store.accounts("run:") == (provider.bill, 0)
                 until(paid, f"{policy}: what was spent meanwhile is booked, once")
 
 
 def check_keys(world):
-    """Keys in Redis: each gateway follows a change within 5 seconds, and no other token opens anything."""
+    """Keys in the store: each gateway follows a change within 5 seconds, and no other token opens anything."""
     more = "[policy.coding]\ntool_calls_limit = 12\n[policy.strict]\ntool_calls_limit = 3"
-    with world.gateways(2, world.redis.url, more=more) as (provider, gateways):
+    with world.gateways(2, world.store.url, more=more) as (provider, gateways):
         slowest = 0.0
 
         def keys(*words, status=0):
@@ -192,7 +192,7 @@ def check_keys(world):
             until(lambda: ask(gateways[1], bo)[0] == wanted, f"after the reload the token gets {wanted}")
         told = said(gateways[1])
         assert 'both have a key of this name' in told and 'key="bo"' in told, told
-        world.redis.kill()
+        world.store.kill()
         for gateway in gateways:
             until(lambda: "those that were read last stay in force" in said(gateway), "it is logged")
         assert ask(gateways[0], newest)[0] == 200 and ask(gateways[0], new)[0] == 401
@@ -201,7 +201,7 @@ def check_keys(world):
         gateways[1].start()
         status, _, body = ask(gateways[1], newest)
         assert status == 503 and b"cannot be read" in body, (status, body)
-        world.redis.start()
+        world.store.start()
         in_force(newest, 200)
         keys("revoke", "ana")
         in_force(newest, 401)
@@ -225,7 +225,7 @@ def check_balanced(world, sessions=15, minutes=0.0):
     more = f"[policy.money]\nsession_cost_limit_usd = {limit / 1e9}"
     ports = [free_port() for _ in range(3)]
     provider = Provider(delay=0.05, refused_every=17, own_ids=True)
-    with world.gateways(3, world.redis.url, keys, ports, more, provider) as (provider, gateways):
+    with world.gateways(3, world.store.url, keys, ports, more, provider) as (provider, gateways):
         balancer = Balancer(world.nginx, world.work, ports)
         try:
             return balance(world, balancer, provider, gateways, (sessions, minutes, limit))
@@ -283,19 +283,20 @@ def balance(world, balancer, provider, gateways, load):
         killer.join()
     assert kills, "a gateway was killed"
     bill = sum(len(bodies) for question, bodies in provider.bodies.items() if int(question.split()[1]) % 2) * 4_500_000
-    spent, held = world.redis.accounts("session:all")
+    spent, held = world.store.accounts("session:all")
     assert bill <= spent + held <= limit, f"{bill} is asked, {spent} spent and {held} held, of {limit}"
     if minutes:
         # What a killed gateway had reserved is booked when its lease ends.
-        until(lambda: world.redis.accounts("session:all")[1] == 0, "leases end", 120)
-        spent, _ = world.redis.accounts("session:all")
+        until(lambda: world.store.accounts("session:all")[1] == 0, "leases end", 120)
+        spent, _ = world.store.accounts("session:all")
         assert bill <= spent <= limit, f"{bill} is asked and {spent} spent, of {limit}"
     return (f"{money + calls} conversations, {len(kills)} kills, {repeats} requests sent again; "
             f"asked {bill / 1e9}, booked {(spent + held) / 1e9} of {limit / 1e9} dollars")
 
 
-def main(binary, redis, nginx, work, *long):
-    world = World(binary, redis, nginx, work)
+def main(binary, store, nginx, work, *long):
+    world = World(binary, store, nginx, work)
+    print(f"fleet: on {world.store.name}", flush=True)
     checks = [check_bytes, check_killed, check_cancel, check_money, check_loss, check_keys]
     try:
         for check in checks:
@@ -307,7 +308,7 @@ def main(binary, redis, nginx, work, *long):
         else:
             report("check_balanced", check_balanced, world)
     finally:
-        world.redis.kill()
+        world.store.end()
 
 
 def report(name, check, *given):

@@ -1,4 +1,4 @@
-"""What the tests of a fleet stand on: a provider that keeps a bill, a Redis, gateways, a balancer, clients."""
+"""What the tests of a fleet stand on: a provider that keeps a bill, a store, gateways, a balancer, clients."""
 
 import contextlib
 import http.client
@@ -13,6 +13,8 @@ import subprocess
 import threading
 import time
 
+from postgres import PASSWORD, Postgres
+
 MODEL = "claude-sonnet-4-5"
 # What an answer of the provider costs, in nano-dollars: 1,000 tokens of input at $3 and 100 of output at
 # $15 a million.
@@ -22,7 +24,6 @@ COST = 1000 * 3_000 + 100 * 15_000
 PATIENCE = 60
 TOOL = {"name": "read_file", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}
 TOKEN = "token-of-the-pages"
-PASSWORD = "password-of-the-store"
 # Statuses behind which clients ask again: a gateway that is gone, a store that is, a busy provider.
 AGAIN = (502, 503, 529)
 
@@ -175,6 +176,8 @@ def answer(question, asked):
 class Redis:
     """A Redis with a password, which keeps what it is told when it is killed."""
 
+    name = "Redis"
+
     def __init__(self, program, folder):
         self.program, self.folder, self.port, self.process = program, folder, free_port(), None
         self.start()
@@ -212,9 +215,15 @@ class Redis:
         # An account without a field has nothing there.
         return tuple(sum(0 if amount == b"$-1" else int(amount) for amount in field) for field in fields)
 
+    def forget(self):
+        self.ask("FLUSHALL")
+
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def end(self):
+        self.kill()
 
 
 class Gateway:
@@ -420,14 +429,14 @@ http {{
 
 
 class World:
-    def __init__(self, binary, redis, nginx, work):
+    def __init__(self, binary, store, nginx, work):
         self.binary, self.nginx, self.work, self.count = binary, nginx, pathlib.Path(work), 0
-        self.redis = Redis(redis, work)
+        self.store = Postgres(store) if pathlib.Path(store).name == "postgres" else Redis(store, work)
 
     @contextlib.contextmanager
     def gateways(self, count, shared, keys="tool_calls_limit = 6", ports=(), more="", provider=None):
         """A provider, and gateways before it whose policy has these keys."""
-        self.redis.ask("FLUSHALL")
+        self.store.forget()
         provider, gateways = provider or Provider(), []
         config = f"""
 allowed_hosts = ["fleet.test"]

@@ -24,6 +24,7 @@ pub(crate) fn connect(url: &SharedUrl) -> Result<Option<SharedStores>, Failure> 
     match url {
         SharedUrl::Memory => Ok(None),
         SharedUrl::Redis(url) => connect_redis(url).map(Some),
+        SharedUrl::Postgres(url) => connect_postgres(url).map(Some),
     }
 }
 
@@ -38,4 +39,18 @@ fn connect_redis(url: &str) -> Result<SharedStores, Failure> {
 #[cfg(not(feature = "redis"))]
 fn connect_redis(_: &str) -> Result<SharedStores, Failure> {
     Err(Failure::usage("[shared]: this softland was built without the feature `redis`".to_owned()))
+}
+
+#[cfg(feature = "postgres")]
+fn connect_postgres(url: &str) -> Result<SharedStores, Failure> {
+    let state = softland_postgres::connect(url);
+    let state = state.map_err(|error| Failure::usage(format!("[shared]: {error}")))?;
+    let state = Arc::new(state);
+    Ok(SharedStores { keys: Some(Arc::clone(&state) as _), state })
+}
+
+#[cfg(not(feature = "postgres"))]
+fn connect_postgres(_: &str) -> Result<SharedStores, Failure> {
+    let told = "[shared]: this softland was built without the feature `postgres`";
+    Err(Failure::usage(told.to_owned()))
 }

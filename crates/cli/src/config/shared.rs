@@ -9,7 +9,8 @@ use super::{Config, ConfigReader, Env, Variable};
 /// The keys of the table.
 const KEYS: [&str; 2] = ["url", "url_env"];
 /// The allowed values of `url`.
-const URL: &str = "\"memory:\", \"redis://HOST:PORT\" or \"rediss://HOST:PORT\"";
+const URL: &str = "\"memory:\", \"redis://HOST:PORT\", \"rediss://HOST:PORT\" or \
+    \"postgres://HOST:PORT/DATABASE\"";
 
 /// The value of `[shared]`. A key that the config lacks is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +34,8 @@ pub(crate) enum SharedUrl {
     Memory,
     /// A Redis or Valkey at this address, which may contain a password.
     Redis(String),
+    /// A PostgreSQL at this address, which may contain a password.
+    Postgres(String),
 }
 
 impl std::fmt::Debug for SharedUrl {
@@ -40,6 +43,7 @@ impl std::fmt::Debug for SharedUrl {
         f.write_str(match self {
             Self::Memory => "memory:",
             Self::Redis(_) => "redis:",
+            Self::Postgres(_) => "postgres:",
         })
     }
 }
@@ -55,8 +59,11 @@ impl SharedUrl {
                 Err(format!("{scheme}: this softland was built without the feature `redis`"))
             }
             "redis" | "rediss" if text.contains("://") => Ok(Self::Redis(text.to_owned())),
-            "postgres" | "postgresql" => {
-                Err(format!("{scheme}: comes with a later version; allowed is {URL}"))
+            "postgres" | "postgresql" if !cfg!(feature = "postgres") => {
+                Err(format!("{scheme}: this softland was built without the feature `postgres`"))
+            }
+            "postgres" | "postgresql" if text.contains("://") => {
+                Ok(Self::Postgres(text.to_owned()))
             }
             _ => Err(format!("must be {URL}")),
         }
@@ -78,7 +85,7 @@ impl ConfigReader<'_> {
 
     fn read_shared_url(&mut self, entry: &Entry<'_, '_>) -> Option<SharedUrl> {
         let text = entry.value.as_str().unwrap_or_default();
-        let parsed = match text.contains('@') {
+        let parsed = match text.contains('@') || text.contains("password=") {
             true => Err("may not carry a user or a password; use url_env".to_owned()),
             false => SharedUrl::parse(text),
         };
@@ -125,16 +132,20 @@ mod tests {
         for (text, told) in [
             ("disk:", "must be \"memory:\""),
             ("memory:x", "must be \"memory:\""),
-            ("postgres://a:hunter2@x", "comes with a later version"),
             ("hunter2", "must be"),
         ] {
             let message = SharedUrl::parse(text).expect_err(text);
             assert!(message.contains(told) && !message.contains("hunter2"), "{message}");
         }
-        let redis = SharedUrl::parse("rediss://:hunter2@x:6379");
-        match cfg!(feature = "redis") {
-            true => assert!(!format!("{redis:?}").contains("hunter2") && redis.is_ok()),
-            false => assert!(redis.is_err_and(|message| message.contains("the feature `redis`"))),
+        for (url, feature, is_built) in [
+            ("rediss://:hunter2@x:6379", "redis", cfg!(feature = "redis")),
+            ("postgres://a:hunter2@x/b", "postgres", cfg!(feature = "postgres")),
+            ("postgresql://a:hunter2@x", "postgres", cfg!(feature = "postgres")),
+        ] {
+            let parsed = SharedUrl::parse(url);
+            assert!(!format!("{parsed:?}").contains("hunter2") && parsed.is_ok() == is_built);
+            let told = format!("the feature `{feature}`");
+            assert!(parsed.is_ok() || parsed.is_err_and(|message| message.contains(&told)));
         }
     }
 
@@ -146,6 +157,8 @@ mod tests {
             refused,
             ["c.toml:2: shared.url: may not carry a user or a password; use url_env"]
         );
+        let asked = parse("[shared]\nurl = 'postgres://x/y?password=hunter2'");
+        assert_eq!(asked.expect_err("a password"), refused);
         let config = parse("[shared]\nurl_env = 'AT'").expect("a config");
         let at = |text: &'static str| move |_: &str| Some(text.to_owned());
         assert_eq!(config.resolve_shared(&at("memory:")), Ok(SharedUrl::Memory));

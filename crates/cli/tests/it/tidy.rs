@@ -38,16 +38,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("host", &["session", "govern", "ledger"]),
     ("remote", &["session", "govern"]),
     ("redis", &["remote"]),
+    ("postgres", &["remote"]),
     ("gateway", &["session", "govern", "host", "ledger", "pages"]),
     ("import", &["session"]),
     ("notebook", &["agent", "pages"]),
     ("restate", &["agent"]),
-    ("cli", &["agent", "sim", "gateway", "ledger", "import", "notebook", "redis", "restate"]),
+    (
+        "cli",
+        &[
+            "agent", "sim", "gateway", "ledger", "import", "notebook", "postgres", "redis",
+            "restate",
+        ],
+    ),
 ];
 /// Those that it may have beside them in tests: the simulator is everybody's model.
 const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("session", &["sim"]),
     ("redis", &["session", "govern"]),
+    ("postgres", &["session", "govern"]),
     ("agent", &["sim"]),
     ("host", &["sim"]),
     ("gateway", &["sim"]),

@@ -225,7 +225,7 @@ fn what_comes_later_is_refused_by_name_and_unseen() {
         ("[ledger]\nurl = 'postgres://u:hunter2@x'", "ledger.url: postgres: comes with a later"),
         ("[ledger]\nurl = 'postgresql://u:hunter2@x'", "postgresql: comes with a later version"),
         ("[shared]\nurl = 'redis://:hunter2@x'", "shared.url: may not carry a user or a password"),
-        ("[shared]\nurl = 'postgres://hunter2'", "postgres: comes with a later version"),
+        ("[shared]\nurl = 'postgres://x?password=hunter2'", "may not carry a user or a password"),
     ] {
         let problems = problems(text);
         assert!(problems.len() == 1 && problems[0].contains(wanted), "{text}\n{problems:?}");

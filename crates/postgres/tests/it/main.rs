@@ -1,0 +1,17 @@
+//! The tests of the state on PostgreSQL, over a real server.
+
+mod keys;
+mod loss;
+mod state;
+
+#[path = "../../../../tests/servers/alike.rs"]
+mod alike;
+#[path = "../../../../tests/servers/required.rs"]
+mod required;
+#[path = "../../../../tests/servers/postgres.rs"]
+mod server;
+
+#[test]
+fn tests_with_postgres_pass() {
+    required::run_with_server("postgres", &server::postgres_program("postgres"));
+}
