@@ -114,10 +114,8 @@ impl RequestSetup {
         // them in any words.
         let uses_tools = outline.uses_tools || chosen.shaping.is_some();
         // A history that is compacted is the conversation's own.
-        let (metered, beside) = (
-            !uses_tools || target.is_compaction_request(),
-            !uses_tools && !target.is_compaction_request(),
-        );
+        let compacts = target.is_compaction_request();
+        let (metered, beside) = (!uses_tools || compacts, !uses_tools && !compacts);
         let place =
             Conversation::find_for(&asked.services, &identity, (&outline, request), beside).await;
         let at = asked.services.now();
