@@ -79,29 +79,19 @@ impl Connections {
 
     /// Runs operations, in JSON, in one transaction. Returns their answers, in JSON.
     pub(crate) async fn run(&self, host: &str, operations: &str) -> Result<String, String> {
-        let mut client = None;
-        let answers = timeout(CALL, self.try_to_run(&mut client, host, operations)).await;
-        answers.unwrap_or_else(|_| {
-            // A connection that does not answer is not used again.
-            drop(client.map(Object::take));
-            Err(format!("no answer within {CALL:?}"))
-        })
+        let answers = timeout(CALL, self.try_to_run(host, operations)).await;
+        answers.unwrap_or_else(|_| Err(format!("no answer within {CALL:?}")))
     }
 
-    /// Leaves in `client` the connection that was used last.
-    async fn try_to_run(
-        &self,
-        client: &mut Option<Object>,
-        host: &str,
-        operations: &str,
-    ) -> Result<String, String> {
+    async fn try_to_run(&self, host: &str, operations: &str) -> Result<String, String> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let client = client.insert(self.get().await?);
-            let statement = client.prepare_cached(RUN).await.map_err(|error| describe(&error))?;
-            match client.query_one(&statement, &[&host, &operations]).await {
-                Ok(row) => return row.try_get(0).map_err(|error| describe(&error)),
+            let client = Asked(Some(self.get().await?));
+            let answer = client.run(host, operations).await;
+            client.put_back();
+            match answer {
+                Ok(answers) => return Ok(answers),
                 Err(error) if attempt < ATTEMPTS && is_conflict(&error) => {}
                 Err(error) => return Err(describe(&error)),
             }
@@ -123,6 +113,28 @@ impl Connections {
         let client = self.get().await?;
         let row = client.query_one("SELECT softland_sweep()", &[]).await;
         row.and_then(|row| row.try_get(0)).map_err(|error| describe(&error))
+    }
+}
+
+/// A connection that is asked something. Given up before it has answered, it is not used again: the
+/// next call would wait behind this one.
+struct Asked(Option<Object>);
+
+impl Asked {
+    async fn run(&self, host: &str, operations: &str) -> Result<String, tokio_postgres::Error> {
+        let Some(client) = &self.0 else { return Ok("[]".to_owned()) };
+        let statement = client.prepare_cached(RUN).await?;
+        client.query_one(&statement, &[&host, &operations]).await?.try_get(0)
+    }
+
+    fn put_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        drop(self.0.take().map(Object::take));
     }
 }
 
