@@ -1,5 +1,6 @@
 //! The connections, and the one statement that they run.
 
+use std::error::Error as _;
 use std::fmt;
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -153,7 +154,10 @@ fn is_conflict(error: &tokio_postgres::Error) -> bool {
 fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(told) => format!("{} ({})", told.message(), told.code().code()),
-        None => error.to_string(),
+        None => match error.source() {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
     }
 }
 
