@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::outage::TestServer;
+
 /// A running PostgreSQL.
 #[derive(Debug)]
 pub(crate) struct PostgresServer {
@@ -117,24 +119,6 @@ impl PostgresServer {
         session
     }
 
-    /// Ends it, as a crash does.
-    pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it runs");
-            child.wait().expect("it has ended");
-        }
-    }
-
-    /// Starts it again, on its port and with what it has kept.
-    pub(crate) fn restart(&mut self) {
-        self.kill();
-        let since = Instant::now();
-        // Its processes go one after the other, and it does not start beside them.
-        while !self.launch() {
-            assert!(since.elapsed() < Duration::from_secs(60), "it starts again");
-        }
-    }
-
     /// Starts the program. Returns true once it answers.
     fn launch(&mut self) -> bool {
         let folder = self.folder.path();
@@ -174,6 +158,24 @@ impl PostgresServer {
 
 fn socket_folder(folder: &Path) -> String {
     format!("unix_socket_directories={}", folder.display())
+}
+
+impl TestServer for PostgresServer {
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it runs");
+            child.wait().expect("it has ended");
+        }
+    }
+
+    fn restart(&mut self) {
+        self.kill();
+        let since = Instant::now();
+        // Its processes go one after the other, and it does not start beside them.
+        while !self.launch() {
+            assert!(since.elapsed() < Duration::from_secs(60), "it starts again");
+        }
+    }
 }
 
 impl Drop for PostgresServer {

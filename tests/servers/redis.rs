@@ -8,6 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::outage::TestServer;
+
 /// A running Redis.
 #[derive(Debug)]
 pub(crate) struct RedisServer {
@@ -45,20 +47,6 @@ impl RedisServer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Ends it, as a crash does.
-    pub(crate) fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().expect("it runs");
-            child.wait().expect("it has ended");
-        }
-    }
-
-    /// Starts it again, on its port and with what it has kept.
-    pub(crate) fn restart(&mut self) {
-        self.kill();
-        assert!(self.launch(), "it starts again");
-    }
-
     /// Starts the program. Returns true once it answers.
     fn launch(&mut self) -> bool {
         let (port, folder) = (self.port.to_string(), self.folder.path());
@@ -90,6 +78,20 @@ impl RedisServer {
         let mut answer = [0; 5];
         let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut answer));
         asked.is_ok() && &answer == b"+PONG"
+    }
+}
+
+impl TestServer for RedisServer {
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("it runs");
+            child.wait().expect("it has ended");
+        }
+    }
+
+    fn restart(&mut self) {
+        self.kill();
+        assert!(self.launch(), "it starts again");
     }
 }
 

@@ -80,15 +80,10 @@ fn check_action(action: &KeysAction, config: &Config) -> Result<Option<NewKey>, 
     let policies = policies.clone();
     let (token, token_sha256) = make_token()?;
     let key = StoredKey {
-        name: name.as_str().into(),
-        token_sha256,
         account: account.as_deref().map(Into::into),
         policy: policy.clone(),
         policies: policies.unwrap_or_else(|| policy.iter().cloned().collect()),
-        created: now_ms(),
-        rotated: None,
-        previous: None,
-        revoked: None,
+        ..StoredKey::new(name, token_sha256, now_ms())
     };
     Ok(Some((key, token)))
 }

@@ -90,6 +90,23 @@ pub struct PreviousToken {
 }
 
 impl StoredKey {
+    /// Creates a key without an account and policies of its own. `created` is in milliseconds since
+    /// 1970.
+    #[must_use]
+    pub fn new(name: &str, token_sha256: TokenDigest, created: u64) -> Self {
+        Self {
+            name: name.into(),
+            token_sha256,
+            account: None,
+            policy: None,
+            policies: Vec::new(),
+            created,
+            rotated: None,
+            previous: None,
+            revoked: None,
+        }
+    }
+
     /// Returns the key as requests have it.
     #[must_use]
     pub fn to_client_key(&self) -> ClientKey {

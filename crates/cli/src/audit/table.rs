@@ -196,7 +196,7 @@ fn render_unreadable(report: &Report, width: Option<usize>) -> String {
     }
     let more = report.unreadable.len().saturating_sub(UNREADABLE) as u64;
     if more > 0 {
-        text += &format!("  and {}\n", group_digits(more));
+        text += &format!("  and {} more\n", group_digits(more));
     }
     text
 }

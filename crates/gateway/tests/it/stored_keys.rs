@@ -55,17 +55,8 @@ fn digest(token: &str) -> TokenDigest {
 
 /// A key whose token is `NAME-token`, with an account `acme/NAME`.
 fn row(name: &str) -> StoredKey {
-    StoredKey {
-        name: name.into(),
-        token_sha256: digest(&format!("{name}-token")),
-        account: Some(format!("acme/{name}").into()),
-        policy: None,
-        policies: Vec::new(),
-        created: 1,
-        rotated: None,
-        previous: None,
-        revoked: None,
-    }
+    let key = StoredKey::new(name, digest(&format!("{name}-token")), 1);
+    StoredKey { account: Some(format!("acme/{name}").into()), ..key }
 }
 
 /// A store with these keys.

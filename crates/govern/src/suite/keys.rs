@@ -25,17 +25,7 @@ fn digest(of: u8) -> TokenDigest {
 }
 
 fn key(name: &str) -> StoredKey {
-    StoredKey {
-        name: name.into(),
-        token_sha256: digest(7),
-        account: None,
-        policy: None,
-        policies: Vec::new(),
-        created: 1,
-        rotated: None,
-        previous: None,
-        revoked: None,
-    }
+    StoredKey::new(name, digest(7), 1)
 }
 
 async fn read(store: &dyn KeyStore) -> StoredKeys {

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use softland_govern::money::accounts::{Claim, LeaseStore as _, WindowClaim};
+use softland_govern::money::accounts::{Claim, WindowClaim};
 use softland_govern::money::window::WindowBounds;
 use softland_govern::runs::{RunOpening, RunProgress};
 use softland_govern::shared::{Closing, ReserveQuery, ShownLink};
@@ -14,51 +14,26 @@ use softland_govern::{ModelLessons, SharedState, StateNote};
 use softland_session::ChainLink;
 use softland_session::core::{Digest, NanoUsd};
 
+use crate::outage::{
+    SOON, check_another_gateway, check_spending, check_start, read_balance, wait_for_answer, wanted,
+};
 use crate::server::PostgresServer;
-use crate::state::{connect, read_balance, wait_for_balance, wanted};
-
-/// The time after which a call that gets no answer has failed, on a busy machine.
-const SOON: Duration = Duration::from_secs(10);
-
-/// Asks until the store answers.
-async fn wait_for(state: &dyn SharedState) {
-    let since = Instant::now();
-    while state.find_run("nobody").await.is_err() {
-        assert!(since.elapsed() < Duration::from_secs(60), "it answers again");
-        tokio::task::yield_now().await;
-    }
-}
+use crate::state::connect;
 
 #[tokio::test]
 #[ignore = "needs postgres"]
 async fn what_was_spent_while_postgres_was_away_is_booked_once_when_it_is_back() {
     let mut server = PostgresServer::start();
     let state = connect(&server);
-    let reserved = state.reserve(wanted("one", 1000, 100)).await.expect("it answers");
-    let grant = reserved.grant.expect("it fits");
-    server.kill();
-    state.settle_lease(&grant, NanoUsd(70).into());
-    let began = Instant::now();
-    let away = state.reserve(wanted("two", 1000, 100)).await;
-    assert!(away.is_err(), "{away:?}");
-    assert!(began.elapsed() < SOON, "it says so soon");
-    server.restart();
-    wait_for(&state).await;
-    wait_for_balance(&state, (NanoUsd(70), NanoUsd::ZERO)).await;
-    // Nothing was reserved by the one that failed, and it can be made again.
-    let again = state.reserve(wanted("two", 1000, 930)).await.expect("it answers");
-    assert!(again.grant.is_ok(), "{again:?}");
+    check_spending(&mut server, &state).await;
 }
 
 #[tokio::test]
 #[ignore = "needs postgres"]
 async fn a_gateway_starts_while_postgres_is_away() {
     let mut server = PostgresServer::start();
-    server.kill();
-    let state = connect(&server);
-    assert!(state.find_run("r").await.is_err());
-    server.restart();
-    wait_for(&state).await;
+    let url = server.url();
+    check_start(&mut server, || softland_postgres::connect(&url).expect("an address")).await;
 }
 
 #[tokio::test]
@@ -77,7 +52,7 @@ async fn a_database_that_accepts_and_says_nothing_is_away() {
 async fn a_statement_that_hangs_in_postgres_fails_and_leaves_nothing() {
     let server = PostgresServer::start();
     let state = connect(&server);
-    wait_for(&state).await;
+    wait_for_answer(&state).await;
     let holder = server.begin("BEGIN; LOCK TABLE softland_reservations;");
     let began = Instant::now();
     let hung = state.reserve(wanted("one", 1000, 100)).await;
@@ -96,7 +71,7 @@ async fn a_statement_that_hangs_in_postgres_fails_and_leaves_nothing() {
 async fn a_connection_to_postgres_that_hangs_is_not_used_again() {
     let server = PostgresServer::start();
     let state = connect(&server);
-    wait_for(&state).await;
+    wait_for_answer(&state).await;
     let gateways = "SELECT pid FROM pg_stat_activity WHERE application_name = 'softland'";
     let stopped = server.sql(gateways).replace('\n', " ");
     let signal = async |name: &str| {
@@ -121,29 +96,10 @@ async fn a_connection_to_postgres_that_hangs_is_not_used_again() {
 #[ignore = "needs postgres"]
 async fn a_run_goes_on_through_another_gateway_of_one_postgres() {
     let server = PostgresServer::start();
-    let (one, other) = (connect(&server), connect(&server));
-    let opening = RunOpening { run: "r".into(), at: 5, ..RunOpening::default() };
-    let opens = Some(Box::new(opening.clone()));
-    let opened = one.reserve(ReserveQuery { opens, ..wanted("a", 100, 1) }).await;
-    assert!(opened.expect("it answers").opened.expect("a run").is_new);
-    let progress = RunProgress { run: "r".into(), turn: 1, ..RunProgress::default() };
-    one.take_note(StateNote::Progress(progress));
-    one.find_run("r").await.expect("it answers");
-    let row = other.find_run("r").await.expect("it answers").expect("it is open");
-    assert!(row.is_busy && row.turns == 1, "{row:?}");
-    assert_eq!(other.list_runs(0).await.expect("it answers").runs.len(), 1);
-    // The first gateway dies with its request under way.
-    drop(one);
-    server
-        .sql("UPDATE softland_hosts SET seen = 1 WHERE host = (SELECT host FROM softland_running)");
-    let row = other.find_run("r").await.expect("it answers").expect("it is open");
-    assert!(!row.is_busy, "its request is forgotten");
-    let opens = Some(Box::new(RunOpening { at: 9, ..opening }));
-    let opened = other.reserve(ReserveQuery { opens, ..wanted("b", 100, 1) }).await;
-    let opened = opened.expect("it answers").opened.expect("a run");
-    assert_eq!((opened.is_new, opened.begun), (false, 1), "the same run");
-    let cancelled = other.cancel_run("r", 10).await.expect("it answers").expect("it is open");
-    assert_eq!(cancelled.family, [std::sync::Arc::<str>::from("r")]);
+    let forget =
+        "UPDATE softland_hosts SET seen = 1 WHERE host = (SELECT host FROM softland_running)";
+    check_another_gateway((connect(&server), connect(&server)), || || drop(server.sql(forget)))
+        .await;
 }
 
 #[tokio::test]

@@ -3,18 +3,17 @@
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use softland_govern::SharedState;
-use softland_govern::money::accounts::{
-    Claim, LeaseStore as _, ReservationAmounts, ReservationError, ReservationId, WaitLimits,
-};
-use softland_govern::shared::{Closing, ReserveQuery};
+use softland_govern::money::accounts::{LeaseStore as _, ReservationError, WaitLimits};
+use softland_govern::shared::ReserveQuery;
 use softland_govern::suite::check_shared_state;
 use softland_postgres::PostgresState;
 use softland_session::core::NanoUsd;
 
 use crate::alike::check_alike;
+use crate::outage::{wait_for_balance, wanted};
 use crate::server::PostgresServer;
 
 pub(crate) fn connect(server: &PostgresServer) -> PostgresState {
@@ -25,34 +24,6 @@ pub(crate) fn connect(server: &PostgresServer) -> PostgresState {
 pub(crate) fn connect_empty(server: &PostgresServer) -> PostgresState {
     server.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public");
     connect(server)
-}
-
-pub(crate) fn wanted(id: &str, limit: u64, amount: u64) -> ReserveQuery {
-    ReserveQuery {
-        id: ReservationId(id.into()),
-        at: 0,
-        lease: 60_000,
-        claims: vec![Claim::new("session:s".into(), Some(NanoUsd(limit)))],
-        ask: ReservationAmounts::from_exact(NanoUsd(amount)),
-        patience: WaitLimits::NONE,
-        spent_before: NanoUsd::ZERO,
-        opens: None,
-    }
-}
-
-pub(crate) async fn read_balance(state: &dyn SharedState) -> (NanoUsd, NanoUsd) {
-    let closing = Closing { accounts: vec!["session:s".into()], ..Closing::default() };
-    let balance = state.close(closing).await.expect("it answers").balances[0];
-    (balance.spent, balance.reserved)
-}
-
-/// Notes come shortly after what they tell of.
-pub(crate) async fn wait_for_balance(state: &dyn SharedState, wanted: (NanoUsd, NanoUsd)) {
-    let since = Instant::now();
-    while read_balance(state).await != wanted {
-        assert!(since.elapsed() < Duration::from_secs(60), "{wanted:?} is booked");
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ mod state;
 
 #[path = "../../../../tests/servers/alike.rs"]
 mod alike;
+#[path = "../../../../tests/servers/outage.rs"]
+mod outage;
 #[path = "../../../../tests/servers/required.rs"]
 mod required;
 #[path = "../../../../tests/servers/redis.rs"]

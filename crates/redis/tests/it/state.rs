@@ -3,9 +3,7 @@
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
-use softland_govern::money::accounts::{
-    Claim, LeaseStore as _, ReservationAmounts, ReservationError, ReservationId, WaitLimits,
-};
+use softland_govern::money::accounts::{LeaseStore as _, ReservationError};
 use softland_govern::recall::RecallQuery;
 use softland_govern::runs::{RequestEnd, RunOpening, RunTotals};
 use softland_govern::shared::{Closing, ReserveQuery};
@@ -16,23 +14,11 @@ use softland_redis::RedisState;
 use softland_session::core::{Digest, NanoUsd};
 
 use crate::alike::check_alike;
+use crate::outage::wanted;
 use crate::server::RedisServer;
 
 pub(crate) fn connect(server: &RedisServer) -> RedisState {
     softland_redis::connect(&server.url()).expect("an address")
-}
-
-pub(crate) fn wanted(id: &str, limit: u64, amount: u64) -> ReserveQuery {
-    ReserveQuery {
-        id: ReservationId(id.into()),
-        at: 0,
-        lease: 60_000,
-        claims: vec![Claim::new("session:s".into(), Some(NanoUsd(limit)))],
-        ask: ReservationAmounts::from_exact(NanoUsd(amount)),
-        patience: WaitLimits::NONE,
-        spent_before: NanoUsd::ZERO,
-        opens: None,
-    }
 }
 
 /// The number of scripts that the server has run.
