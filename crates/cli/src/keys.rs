@@ -52,7 +52,7 @@ fn no_store(args: &KeysArgs) -> Failure {
 /// A key to add, and its token.
 type NewKey = (StoredKey, String);
 
-/// Checks what is asked against the config. Returns the key to add, with its token.
+/// Checks the arguments against the config. Returns the key to add, with its token.
 fn check_action(action: &KeysAction, config: &Config) -> Result<Option<NewKey>, Failure> {
     let KeysAction::Add { name, account, policy, policies } = action else { return Ok(None) };
     if !is_key_name(name) {

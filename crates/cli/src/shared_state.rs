@@ -7,7 +7,7 @@ use softland_gateway::{KeyStore, SharedState};
 use crate::config::SharedUrl;
 use crate::failure::Failure;
 
-/// What the gateways of a fleet share.
+/// The state and the keys that the gateways of a fleet share.
 #[derive(Debug)]
 pub(crate) struct SharedStores {
     pub(crate) state: Arc<dyn SharedState>,

@@ -62,8 +62,8 @@ impl KeyRing {
         self.names.contains(name)
     }
 
-    /// Finds the key of a token. The time that this takes says something of the token's digest, and
-    /// so nothing of the token.
+    /// Finds the key of a token. The time of the lookup depends on the token's digest, from which the
+    /// token cannot be guessed.
     pub(crate) fn find_key(&self, token: &[u8]) -> Option<&Arc<ClientKey>> {
         if self.is_empty() || token.is_empty() {
             return None;

@@ -14,17 +14,17 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::keys::digest_token;
 use crate::state::GatewayState;
 
-/// The interval between two looks for changed keys. A change has to be in force within 5 seconds.
-const LOOKS: Duration = Duration::from_secs(1);
-/// The time that the first look may take before the gateway serves without it.
-const FIRST_LOOK: Duration = Duration::from_secs(2);
+/// The interval at which changed keys are looked for. A change has to be in force within 5 seconds.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The time for which a gateway that starts waits for its keys.
+const FIRST_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The keys of the shared store, if there is one.
 #[derive(Debug)]
 pub(crate) struct StoredKeyRing {
     store: Option<Arc<dyn KeyStore>>,
     read: ArcSwap<ReadKeys>,
-    /// True while the store does not tell its keys.
+    /// True if the last attempt to read the keys failed.
     is_away: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ struct ReadKeys {
     keys: Vec<Arc<ClientKey>>,
 }
 
-/// A token, and what became of it.
+/// A token of a key, in force or not.
 #[derive(Debug)]
 struct StoredToken {
     key: Arc<ClientKey>,
@@ -64,7 +64,7 @@ impl StoredKeyRing {
         self.store.is_some() && self.read.load().version != Some(0)
     }
 
-    /// Returns true if there is a store that has not told its keys since the gateway started.
+    /// Returns true if there is a store whose keys were not read since the gateway started.
     pub(crate) fn is_unread(&self) -> bool {
         self.store.is_some() && self.read.load().version.is_none()
     }
@@ -145,7 +145,8 @@ impl ReadKeys {
         read
     }
 
-    /// Finds a token. The time that this takes says something of its digest, and so nothing of it.
+    /// Finds a token. The time of the lookup depends on the token's digest, from which the token cannot
+    /// be guessed.
     fn find_token(&self, token: &[u8]) -> Option<&StoredToken> {
         if self.tokens.is_empty() || token.is_empty() {
             return None;
@@ -164,9 +165,9 @@ fn row_tokens(row: &StoredKey) -> impl Iterator<Item = (TokenDigest, Option<u64>
 
 /// Reads the keys for the first time.
 pub(crate) async fn read_first(gate: &GatewayState) {
-    let in_time = timeout(FIRST_LOOK, read_keys(gate)).await;
+    let in_time = timeout(FIRST_READ_TIMEOUT, read_keys(gate)).await;
     if in_time.is_err() {
-        let away = StoreError(format!("no answer within {FIRST_LOOK:?}"));
+        let away = StoreError(format!("no answer within {FIRST_READ_TIMEOUT:?}"));
         note_result(gate, Err(KeysUnread::Away(away)));
     }
 }
@@ -176,10 +177,10 @@ pub(crate) async fn follow_keys(gate: &GatewayState) {
     if gate.stored_keys.store.is_none() {
         return std::future::pending().await;
     }
-    let mut looks = interval(LOOKS);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut polls = interval(POLL_INTERVAL);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        looks.tick().await;
+        polls.tick().await;
         read_keys(gate).await;
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn make_secrets() -> (Secret, String) {
 }
 
 /// Returns a new token for a key, which cannot be guessed; `None` if the system has no randomness. It
-/// begins with `sl-`, by which people and scanners know what it is.
+/// begins with `sl-`, so that people and secret scanners recognise it.
 #[must_use]
 pub fn make_key_token() -> Option<String> {
     random_digits::<32>().map(|digits| format!("sl-{digits}"))

@@ -88,7 +88,7 @@ impl Connections {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let client = Asked(Some(self.get().await?));
+            let client = BusyConnection(Some(self.get().await?));
             let answer = client.run(host, operations).await;
             client.put_back();
             match answer {
@@ -109,7 +109,7 @@ impl Connections {
         connect().await
     }
 
-    /// Deletes a part of the rows that nobody has used for long. Returns their number.
+    /// Deletes a part of the rows that have not been used for long. Returns their number.
     pub(crate) async fn sweep(&self) -> Result<i64, String> {
         let client = self.get().await?;
         let row = client.query_one("SELECT softland_sweep()", &[]).await;
@@ -117,11 +117,11 @@ impl Connections {
     }
 }
 
-/// A connection that is asked something. Given up before it has answered, it is not used again: the
-/// next call would wait behind this one.
-struct Asked(Option<Object>);
+/// A connection with a statement under way. If it is dropped before it was put back, the connection is
+/// closed and leaves the pool: the next statement on it would wait for this one.
+struct BusyConnection(Option<Object>);
 
-impl Asked {
+impl BusyConnection {
     async fn run(&self, host: &str, operations: &str) -> Result<String, tokio_postgres::Error> {
         let Some(client) = &self.0 else { return Ok("[]".to_owned()) };
         let statement = client.prepare_cached(RUN).await?;
@@ -133,7 +133,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for BusyConnection {
     fn drop(&mut self) {
         drop(self.0.take().map(Object::take));
     }
@@ -153,7 +153,7 @@ fn is_conflict(error: &tokio_postgres::Error) -> bool {
 /// Returns an error's text. The database's own texts contain no password.
 fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
-        Some(told) => format!("{} ({})", told.message(), told.code().code()),
+        Some(error) => format!("{} ({})", error.message(), error.code().code()),
         None => match error.source() {
             Some(cause) => format!("{error}: {cause}"),
             None => error.to_string(),

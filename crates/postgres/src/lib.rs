@@ -5,9 +5,9 @@
 //! and functions from the first gateway that reaches it.
 
 #[cfg(feature = "client")]
-mod connection;
+mod batch;
 #[cfg(feature = "client")]
-mod lane;
+mod connection;
 #[cfg(feature = "client")]
 mod migrate;
 #[cfg(feature = "client")]

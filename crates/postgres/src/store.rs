@@ -1,4 +1,4 @@
-//! The store: which way a call takes to the database.
+//! The store: decides which operations of a call go through the batch queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,29 +11,29 @@ use serde_json::value::RawValue;
 use softland_remote::{Answer, ScriptStore};
 use tokio::time::{Instant, timeout};
 
+use crate::batch::{BatchQueue, run_operations};
 use crate::connection::{CALL, ConnectError, Connections};
-use crate::lane::{Lane, run_operations};
 
-/// The interval at which rows that nobody has used for long are deleted.
+/// The interval at which rows that have not been used for long are deleted.
 const SWEEP: Duration = Duration::from_secs(60);
 /// The number of parts that one sweep deletes at most, each in a transaction of its own.
 const PARTS: usize = 50;
 /// The operations that change accounts, besides the notes.
 const MONEY: [&str; 3] = ["reserve", "poll", "renew"];
 
-/// A PostgreSQL, and the ways to it.
+/// A shared store on PostgreSQL.
 #[derive(Debug)]
 pub struct PostgresStore {
     connections: Arc<Connections>,
-    lane: Lane,
+    batches: BatchQueue,
     opened: Instant,
     /// The time of the last sweep, in seconds since `opened`.
     swept: AtomicU64,
 }
 
-/// What decides on the way of an operation.
+/// The members of an operation that say whether it changes accounts.
 #[derive(Deserialize)]
-struct Kind<'a> {
+struct OperationKind<'a> {
     op: &'a str,
     note: Option<u64>,
 }
@@ -46,23 +46,24 @@ impl PostgresStore {
     /// Returns an error if the address cannot be used.
     pub fn open(url: &str) -> Result<Self, ConnectError> {
         let connections = Arc::new(Connections::new(url)?);
-        let lane = Lane::open(&connections);
-        Ok(Self { connections, lane, opened: Instant::now(), swept: AtomicU64::new(0) })
+        let batches = BatchQueue::open(&connections);
+        Ok(Self { connections, batches, opened: Instant::now(), swept: AtomicU64::new(0) })
     }
 
-    /// Runs notes and operations on accounts in the lane, and what else there is behind them.
-    async fn run_on_its_way(
+    /// Runs a call: its notes and operations on accounts in a batch, and then, if its last operation
+    /// changes no account, that one alone.
+    async fn run_call(
         &self,
         host: &str,
         operations: &[String],
     ) -> Result<Vec<Box<RawValue>>, String> {
         let (last, notes) = match operations.split_last() {
-            Some((last, notes)) if !goes_through_lane(last) => (Some(last), notes),
+            Some((last, notes)) if !changes_accounts(last) => (Some(last), notes),
             _ => (None, operations),
         };
         let mut answers = match notes {
             [] if last.is_some() => Vec::new(),
-            notes => self.lane.run(host, notes).await?,
+            notes => self.batches.run(host, notes).await?,
         };
         if let Some(last) = last {
             let single = std::iter::once(last.as_str());
@@ -71,8 +72,8 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    /// Deletes rows that nobody has used for long, now and then and beside the calls.
-    fn sweep_sometimes(&self) {
+    /// Starts to delete rows that have not been used for long, if the last sweep is long enough ago.
+    fn sweep_if_due(&self) {
         let now = self.opened.elapsed().as_secs();
         let before = self.swept.load(Ordering::Relaxed);
         let is_time = now.saturating_sub(before) >= SWEEP.as_secs();
@@ -99,16 +100,16 @@ impl PostgresStore {
 #[async_trait]
 impl ScriptStore for PostgresStore {
     async fn run(&self, host: &str, operations: &[String]) -> Result<Vec<Answer>, String> {
-        let answers = timeout(CALL, self.run_on_its_way(host, operations)).await;
+        let answers = timeout(CALL, self.run_call(host, operations)).await;
         let answers = answers.map_err(|_| format!("no answer within {CALL:?}"))??;
-        self.sweep_sometimes();
+        self.sweep_if_due();
         Ok(answers.iter().map(|answer| read(answer)).collect())
     }
 }
 
-/// Returns true for an operation on accounts, and for a note.
-fn goes_through_lane(operation: &str) -> bool {
-    serde_json::from_str::<Kind<'_>>(operation)
+/// Returns true for an operation on accounts, and for a note: a note may settle a reservation.
+fn changes_accounts(operation: &str) -> bool {
+    serde_json::from_str::<OperationKind<'_>>(operation)
         .is_ok_and(|kind| kind.note.is_some() || MONEY.contains(&kind.op))
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct KeysArgs {
     pub(crate) action: KeysAction,
 }
 
-/// What becomes of the keys.
+/// The action of `softland keys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeysAction {
     Add {

@@ -1,5 +1,5 @@
-//! Keys of the shared store: when a change is in force, what holds while the store is away, and what no
-//! row of the store can do.
+//! Keys of the shared store: when a change is in force, which keys are in force while the store is
+//! away, and which rows of the store are refused.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
@@ -248,7 +248,7 @@ async fn k34_a_store_without_keys_needs_none_unless_the_config_says_so() {
 }
 
 /// The config's key is in force where the store has one of its name, before and after a reload, and
-/// whoever can write to the store gets no other name past the rules of a config.
+/// a name that a config would refuse is refused in the store, too.
 #[tokio::test]
 async fn k35_no_row_takes_the_name_of_a_key_or_another_form() {
     let (upstream, store) = (upstream().await, store_with(&["ana", "bo"]).await);
@@ -316,7 +316,7 @@ async fn k36_a_policy_that_the_config_lacks_refuses_by_its_name() {
     }
 }
 
-/// Names of runs and sessions, and a copied history, are no way to what another key has.
+/// No name of a run or session and no copied history joins a run of another key.
 #[tokio::test]
 async fn k37_a_stored_key_joins_no_run_of_another() {
     let run_of = |message: &Message| {

@@ -30,10 +30,10 @@ fn key(name: &str) -> StoredKey {
 
 async fn read(store: &dyn KeyStore) -> StoredKeys {
     let keys = store.read_keys(None).await.expect("the store answers");
-    keys.expect("keys are told whoever knows none")
+    keys.expect("a caller that knows no version gets the keys")
 }
 
-/// Each change has a later version, and what is known is not told again.
+/// Each change has a later version. A caller that knows the version gets no keys.
 async fn check_versions(store: &dyn KeyStore) {
     assert_eq!(read(store).await, StoredKeys::default(), "an empty store has no keys");
     let mut known = 0;
@@ -103,7 +103,7 @@ async fn check_changes(store: &dyn KeyStore) {
     assert_eq!(read(store).await.keys, [revoked]);
 }
 
-/// Of writers at the same time none overwrites what it has not seen.
+/// No writer overwrites a change of another that it has not read.
 async fn check_writers(store: &dyn KeyStore) {
     let names: Vec<String> = (0..4).map(|n| format!("key{n}")).collect();
     let added = future::join_all(names.iter().map(|name| add_key(store, key(name)))).await;

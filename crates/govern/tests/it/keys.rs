@@ -8,8 +8,8 @@ async fn k39_keys_in_memory_do_what_every_store_of_keys_does() {
     check_key_store(async || LocalKeyStore::default()).await;
 }
 
-/// The rows of the first release that had them, with and without what may be missing. What a later one
-/// adds is not in the way.
+/// Rows of the first release with keys, with and without their optional members. Members that a later
+/// release adds are skipped.
 #[test]
 fn rows_of_earlier_and_later_releases_are_read() {
     let digest = TokenDigest::from_sha256([7; 32]);

@@ -1,5 +1,5 @@
-//! The database ends and comes back, or hangs; a gateway ends and does not come back; what nobody
-//! uses goes.
+//! The database ends and comes back, or hangs; a gateway ends and does not come back; unused rows are
+//! deleted.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 

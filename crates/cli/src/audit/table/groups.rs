@@ -18,8 +18,8 @@ use crate::render::{group_digits, harmless_line};
 const ROWS: usize = 200;
 const SHORT: usize = 5;
 
-/// What a report can be measured by: money, if any of it is known; else tokens, if they are recorded;
-/// else turns.
+/// The unit in which a report is shown: money, if any is known; else tokens, if any are recorded; else
+/// turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Money,
@@ -60,7 +60,7 @@ impl Measure {
     }
 }
 
-/// Formats what was lost to the cache. It is not known where no price is.
+/// Formats the amount lost to the cache: `?` where no price is known.
 fn format_line_lost(line: &SpendLine) -> String {
     let lost = line.cost_usd.map(|_| line.r#where.classes.lost);
     format_partial_money(lost, line.unpriced_turns)

@@ -154,7 +154,7 @@ fn a_key_behind_an_open_door_is_refused() {
     assert!(settings("listen = '0.0.0.0:4141'", &Overrides::default()).is_ok());
 }
 
-/// With a shared store the keys may be there, and clients need one even while it has none.
+/// A shared store may have keys, so clients need one even while it has none.
 #[test]
 fn a_shared_store_closes_the_door() {
     let with = |shared: &str, at: &str| {

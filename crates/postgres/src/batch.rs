@@ -1,8 +1,8 @@
-//! The lane of money: calls that change accounts go one after the other, and all that come while one
-//! is under way make up the next one.
+//! The batch queue: calls that change accounts run in batches, one batch after the other. The calls
+//! that arrive while a batch runs make up the next one.
 //!
 //! The row of an account that many requests share is locked until its transaction is on disk. In a
-//! lane, one lock and one write to disk serve all requests that wait.
+//! batch, one lock and one write to disk serve all requests that wait.
 
 use std::sync::{Arc, Weak};
 
@@ -11,79 +11,79 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connections;
 
-/// The number of calls that wait for the lane at most. Beyond it, callers wait to wait.
-const WAITING: usize = 1024;
-/// The number of operations in one transaction, unless a single call has more.
-const AT_ONCE: usize = 64;
+/// The most calls that the queue holds. Beyond it, callers wait for a place in it.
+const QUEUE_LENGTH: usize = 1024;
+/// The most operations in one batch, unless a single call has more.
+const BATCH_SIZE: usize = 64;
 
 /// The answers to a call's operations, each in JSON.
 type Answers = Vec<Box<RawValue>>;
 
-/// A call that waits for its turn.
+/// A call in the queue.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedCall {
     host: String,
     operations: Vec<String>,
     answer: oneshot::Sender<Result<Answers, String>>,
 }
 
-/// The way into the lane.
+/// The queue, as callers have it.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane(mpsc::Sender<Waiting>);
+pub(crate) struct BatchQueue(mpsc::Sender<QueuedCall>);
 
-impl Lane {
-    /// Opens a lane, which ends with the connections. Has to be called within a runtime.
+impl BatchQueue {
+    /// Opens a queue, which ends with the connections. Has to be called within a runtime.
     pub(crate) fn open(connections: &Arc<Connections>) -> Self {
-        let (lane, waiting) = mpsc::channel(WAITING);
-        tokio::spawn(serve(Arc::downgrade(connections), waiting));
-        Self(lane)
+        let (queue, calls) = mpsc::channel(QUEUE_LENGTH);
+        tokio::spawn(run_batches(Arc::downgrade(connections), calls));
+        Self(queue)
     }
 
-    /// Runs operations in the lane. A caller that gives up before its turn leaves nothing behind.
+    /// Runs operations in a batch. Those of a caller that gives up before its batch are not run.
     pub(crate) async fn run(&self, host: &str, operations: &[String]) -> Result<Answers, String> {
-        let (answer, told) = oneshot::channel();
-        let call = Waiting { host: host.to_owned(), operations: operations.to_vec(), answer };
-        let ended = "the lane has ended".to_owned();
+        let (answer, received) = oneshot::channel();
+        let call = QueuedCall { host: host.to_owned(), operations: operations.to_vec(), answer };
+        let ended = "the queue of calls has ended".to_owned();
         self.0.send(call).await.map_err(|_| ended.clone())?;
-        told.await.unwrap_or(Err(ended))
+        received.await.unwrap_or(Err(ended))
     }
 }
 
-/// Runs what waits until nobody can call any more.
-async fn serve(connections: Weak<Connections>, mut waiting: mpsc::Receiver<Waiting>) {
+/// Runs queued calls in batches, until the queue and the connections are dropped.
+async fn run_batches(connections: Weak<Connections>, mut queue: mpsc::Receiver<QueuedCall>) {
     let mut next = None;
     loop {
         let first = match next.take() {
             Some(call) => call,
-            None => match waiting.recv().await {
+            None => match queue.recv().await {
                 Some(call) => call,
                 None => return,
             },
         };
         let Some(connections) = connections.upgrade() else { return };
-        let mut calls = Vec::new();
-        let mut many = 0;
-        let mut coming = Some(first);
-        while let Some(call) = coming {
+        let mut batch = Vec::new();
+        let mut size = 0;
+        let mut queued = Some(first);
+        while let Some(call) = queued {
             if call.answer.is_closed() {
                 // Its caller has given up.
-            } else if many > 0 && many + call.operations.len() > AT_ONCE {
+            } else if size > 0 && size + call.operations.len() > BATCH_SIZE {
                 next = Some(call);
                 break;
             } else {
-                many += call.operations.len();
-                calls.push(call);
+                size += call.operations.len();
+                batch.push(call);
             }
-            coming = waiting.try_recv().ok();
+            queued = queue.try_recv().ok();
         }
-        if !calls.is_empty() {
-            run_calls(&connections, calls).await;
+        if !batch.is_empty() {
+            run_batch(&connections, batch).await;
         }
     }
 }
 
-/// Runs calls in one transaction, and tells each caller its part of the answers.
-async fn run_calls(connections: &Connections, calls: Vec<Waiting>) {
+/// Runs calls in one transaction, and sends each caller the answers to its operations.
+async fn run_batch(connections: &Connections, calls: Vec<QueuedCall>) {
     let Some(host) = calls.first().map(|call| call.host.clone()) else { return };
     let operations = calls.iter().flat_map(|call| &call.operations).map(String::as_str);
     let answers = run_operations(connections, &host, operations).await;
@@ -92,7 +92,7 @@ async fn run_calls(connections: &Connections, calls: Vec<Waiting>) {
             let mut answers = answers.into_iter();
             for call in calls {
                 let own = answers.by_ref().take(call.operations.len()).collect();
-                // A caller that has given up since then asks again, or gives up what it got.
+                // The caller may have given up meanwhile. It then asks again.
                 let _ = call.answer.send(Ok(own));
             }
         }
