@@ -113,7 +113,7 @@ class _Request:
             return _to_httpx(httpx, sent, response, self._decodes())
 
         try:
-            made = await _http.run_async(httpx, policy, carrier, body, send)
+            made = await _http.run_async(httpx, policy, None, carrier, body, send)
         except httpx.ReadTimeout as late:
             raise (late.__cause__ or late) from None
         return _make_response(lib, self, made, last[-1] if last else None)

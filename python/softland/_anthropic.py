@@ -147,7 +147,7 @@ def make_middleware(policy: Policy) -> Any:
             return None, chosen
         if attempt.is_framed():
             what = "a stream of Bedrock within the Anthropic SDK"
-            _route.count_ungoverned(chosen, what)
+            _route.count_ungoverned(chosen, what, policy)
             return None, chosen
         return attempt, chosen
 
@@ -162,7 +162,7 @@ def make_middleware(policy: Policy) -> Any:
             def send(sent: Any) -> Any:
                 return attempt.take(sent, call_next(attempt.derive(sent)))
 
-            made = _http.run_sync(lib, chosen, attempt.carrier, attempt.body, send)
+            made = _http.run_sync(lib, chosen, policy, attempt.carrier, attempt.body, send)
             return attempt.finish("APIResponse", made)
 
         async def handle_async(
@@ -175,7 +175,7 @@ def make_middleware(policy: Policy) -> Any:
             async def send(sent: Any) -> Any:
                 return attempt.take(sent, await call_next(attempt.derive(sent)))
 
-            made = await _http.run_async(lib, chosen, attempt.carrier, attempt.body, send)
+            made = await _http.run_async(lib, chosen, policy, attempt.carrier, attempt.body, send)
             return attempt.finish("AsyncAPIResponse", made)
 
     return GovernedMiddleware()

@@ -30,9 +30,10 @@ _BEHIND = 0.02
 class _Exchange:
     """One request on its way: what the sync and the async driver share."""
 
-    def __init__(self, lib: Any, policy: Policy, request: Any) -> None:
+    def __init__(self, lib: Any, policy: Policy, own: Policy | None, request: Any) -> None:
         self.lib = lib
         self.policy = policy
+        self.own = own
         self.request = request
         self.call: Any = None
         self.error: BaseException | None = None
@@ -44,7 +45,9 @@ class _Exchange:
     def begin(self, body: bytes, waits: bool) -> tuple[Any, ...]:
         """Begins the call. Returns its first step."""
         url, run, self.body = self.request.url, find_run(), body
-        named = None if run is None else (run.id, run.around)
+        around = _route.policies_around(self.own)
+        limits = [(name, None if one is None else one.settings) for name, one in around]
+        named = None if run is None else (run.id, limits)
         query = url.query.decode("ascii") or None
         about = (_address(url), url.path, query, self.headers, body)
         self.call, step = process.govern().begin(self.policy.settings, about, named, waits)
@@ -215,10 +218,10 @@ def govern_sync(lib: Any, own: Policy | None, request: Any, send: Callable[[Any]
         return send(request)
     body = request.read()
     if way == _route.GOVERN:
-        return run_sync(lib, policy, request, body, send)
+        return run_sync(lib, policy, own, request, body, send)
     send = _marked_sync(send)
     if way is None:
-        _route.check_unknown(policy, url.host, url.port, url.path, body)
+        _route.check_unknown(policy, own, url.host, url.port, url.path, body)
     else:
         _name_run(request)
     response = send(request)
@@ -240,20 +243,28 @@ def _marked_sync(send: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def run_sync(
-    lib: Any, policy: Policy, request: Any, body: bytes, send: Callable[[Any], Any]
+    lib: Any,
+    policy: Policy,
+    own: Policy | None,
+    request: Any,
+    body: bytes,
+    send: Callable[[Any], Any],
 ) -> Any:
-    """Governs a request to a provider, which is sent by `send`, maybe more than once."""
+    """Governs a request to a provider, which is sent by `send`, maybe more than once.
+
+    `own` is the policy of its client, which the runs around the open run have, too.
+    """
     send = _marked_sync(send)
-    refusal = _refuse(lib, policy, request)
+    refusal = _refuse(lib, policy, own, request)
     if refusal is not None:
         return refusal
     if _native.find_endpoint(request.url.path) is None:
         return send(request)
-    exchange = _Exchange(lib, policy, request)
+    exchange = _Exchange(lib, policy, own, request)
     try:
         step = exchange.begin(body, True)
     except Exception as error:
-        return _pass_or_raise(exchange, policy, error, request, send)
+        return _pass_or_raise(exchange, error, request, send)
     response = None
     try:
         while True:
@@ -284,11 +295,11 @@ def run_sync(
 
 
 def _pass_or_raise(
-    exchange: _Exchange, policy: Policy, error: Exception, request: Any, send: Callable[[Any], Any]
+    exchange: _Exchange, error: Exception, request: Any, send: Callable[[Any], Any]
 ) -> Any:
     exchange.give_back()
     exchange.close()
-    told = failed(policy, error)
+    told = failed(_route.raises(exchange.policy, exchange.own), error)
     if told is not None:
         raise told from error
     return send(request)
@@ -389,10 +400,10 @@ async def govern_async(
         return await send(request)
     body = await request.aread()
     if way == _route.GOVERN:
-        return await run_async(lib, policy, request, body, send)
+        return await run_async(lib, policy, own, request, body, send)
     send = _marked_async(send)
     if way is None:
-        _route.check_unknown(policy, url.host, url.port, url.path, body)
+        _route.check_unknown(policy, own, url.host, url.port, url.path, body)
     else:
         _name_run(request)
     response = await send(request)
@@ -414,22 +425,27 @@ def _marked_async(send: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awai
 
 
 async def run_async(
-    lib: Any, policy: Policy, request: Any, body: bytes, send: Callable[[Any], Awaitable[Any]]
+    lib: Any,
+    policy: Policy,
+    own: Policy | None,
+    request: Any,
+    body: bytes,
+    send: Callable[[Any], Awaitable[Any]],
 ) -> Any:
     """Governs a request to a provider, which is sent by `send`, maybe more than once."""
     send = _marked_async(send)
-    refusal = _refuse(lib, policy, request)
+    refusal = _refuse(lib, policy, own, request)
     if refusal is not None:
         return refusal
     if _native.find_endpoint(request.url.path) is None:
         return await send(request)
-    exchange = _Exchange(lib, policy, request)
+    exchange = _Exchange(lib, policy, own, request)
     try:
         step = exchange.begin(body, False)
     except Exception as error:
         exchange.give_back()
         exchange.close()
-        told = failed(policy, error)
+        told = failed(_route.raises(exchange.policy, exchange.own), error)
         if told is not None:
             raise told from error
         return await send(request)
@@ -561,16 +577,17 @@ async def _relay_async(
 # --- shared
 
 
-def _refuse(lib: Any, policy: Policy, request: Any) -> Any:
+def _refuse(lib: Any, policy: Policy, own: Policy | None, request: Any) -> Any:
     """Returns the refusal of a request that cannot be governed while a limit holds, if it is one."""
     url = request.url
     if _native.find_endpoint(url.path) is not None:
         encoding = request.headers.get("content-encoding")
-        if encoding is not None and policy.raises:
+        if encoding is not None and _route.raises(policy, own):
             raise make_error(f"a limit holds, and the body is {encoding}, which is not read here")
         return None
     headers = list(request.headers.raw)
-    refusal = process.govern().refuse_unmetered(policy.settings, _address(url), url.path, headers)
+    settings = _route.find_money_limit(policy, own).settings
+    refusal = process.govern().refuse_unmetered(settings, _address(url), url.path, headers)
     if refusal is None:
         return None
     status, headers, body = refusal

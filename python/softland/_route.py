@@ -23,6 +23,31 @@ def choose_policy(own: Policy | None) -> Policy | None:
     return own if own is not None else process.default
 
 
+def policies_around(own: Policy | None) -> list[tuple[str, Policy | None]]:
+    """Returns the names and the policies of the runs around the open one, the innermost first."""
+    run = find_run()
+    if run is None:
+        return []
+    common = own if own is not None else process.default
+    return [(one.id, one.policy if one.policy is not None else common) for one in run.around]
+
+
+def find_money_limit(policy: Policy, own: Policy | None) -> Policy:
+    """Returns the policy whose limit of money holds for a request: its own, or that of a run around."""
+    if not (policy.limits_money or policy.allow_unmetered):
+        for _, around in policies_around(own):
+            if around is not None and around.limits_money:
+                return around
+    return policy
+
+
+def raises(policy: Policy, own: Policy | None) -> bool:
+    """Returns true if a request is not sent when softland itself fails."""
+    if policy.on_failure is not None or policy.limits:
+        return policy.raises
+    return any(around is not None and around.limits for _, around in policies_around(own))
+
+
 def is_named(own: Policy | None, policy: Policy, host: str, address: str) -> bool:
     """Returns true if `hosts=` names a host: of the run, of the client, or of `install()`."""
     for named in (policy, own, process.default):
@@ -49,7 +74,9 @@ def choose_way(
     return None
 
 
-def check_unknown(policy: Policy, host: str, port: int | None, path: str, body: bytes) -> None:
+def check_unknown(
+    policy: Policy, own: Policy | None, host: str, port: int | None, path: str, body: bytes
+) -> None:
     """Notes a request of a governed API to a host that nobody has named.
 
     Raises GovernorError if a limit of money holds.
@@ -58,15 +85,16 @@ def check_unknown(policy: Policy, host: str, port: int | None, path: str, body: 
         return
     address = f"{host}:{port}" if port is not None else host
     what = f'POST {path} to {address}, which is no known provider: hosts=["{address}"] governs it'
-    count_ungoverned(policy, what)
+    count_ungoverned(policy, what, own)
 
 
-def count_ungoverned(policy: Policy, what: str) -> None:
+def count_ungoverned(policy: Policy, what: str, own: Policy | None = None) -> None:
     """Counts a request that is not governed, and warns of it once.
 
     Raises GovernorError if a limit of money holds.
     """
-    if policy.limits_money and not policy.allow_unmetered:
+    limit = find_money_limit(policy, own)
+    if limit.limits_money and not limit.allow_unmetered:
         raise make_error(
             f"a limit of money holds, and softland would not count {what}; "
             "allow_unmetered=True lets it pass"

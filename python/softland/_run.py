@@ -27,29 +27,25 @@ class Run:
         slug = re.sub(r"[^0-9A-Za-z._-]+", "-", name or "run").strip("-") or "run"
         #: What softland calls it in the ledger, in events and to a gateway.
         self.id = f"{slug[:64]}-{secrets.token_hex(4)}"
-        # The runs around it with their limits in nano-dollars, the innermost first.
-        self.around: list[tuple[str, int | None]] = []
+        # The runs around it, the innermost first.
+        self.around: list[Run] = []
         self.closed = False
         #: Requests to a model within the run that were not governed.
         self.ungoverned = 0
         self._token: Any = None
         self._governor: Any = None
         self._kept: Report | None = None
-        self._parent: Run | None = None
 
     def __enter__(self) -> Run:
         if self._governor is not None:
             raise RuntimeError("a run is entered once; softland.run() makes another one")
         parent = find_run()
         if parent is not None:
-            self._parent = parent
-            bounds = parent.policy or process.default
-            limit = None if bounds is None else bounds.cost_limit
-            self.around = [(parent.id, limit), *parent.around]
+            self.around = [parent, *parent.around]
             if self.policy is None:
                 self.policy = parent.policy
         self._governor = process.govern()
-        self._governor.open_run(self.id, self.around)
+        self._governor.open_run(self.id, [run.id for run in self.around])
         self._token = current_run.set(self)
         _threads.carry_runs()
         return self
@@ -67,7 +63,7 @@ class Run:
             current_run.reset(self._token)
         except ValueError:
             # Left in another context than it was entered in, as async generators do.
-            current_run.set(self._parent)
+            current_run.set(self.around[0] if self.around else None)
         deliver_events()
 
     async def __aenter__(self) -> Run:
@@ -129,9 +125,8 @@ class Run:
 
     def count_ungoverned(self) -> None:
         """Counts a request to a model that was not governed, here and in the runs around."""
-        self.ungoverned += 1
-        if self._parent is not None:
-            self._parent.count_ungoverned()
+        for run in (self, *self.around):
+            run.ungoverned += 1
 
     def __repr__(self) -> str:
         return f"<softland.Run {self.id} {self.outcome or 'open'}>"

@@ -27,7 +27,6 @@ class Policy:
         "allow_unmetered",
         "limits",
         "limits_money",
-        "cost_limit",
     )
 
     def __init__(
@@ -60,8 +59,6 @@ class Policy:
         self.allow_unmetered = allow_unmetered
         self.limits = self.settings.limits
         self.limits_money = self.settings.limits_money
-        # Of a run, in nano-dollars.
-        self.cost_limit = self.settings.cost_limit
 
     @property
     def raises(self) -> bool:
@@ -144,9 +141,9 @@ def deliver_events() -> None:
             log.exception("on_event raised an exception; the run goes on")
 
 
-def failed(policy: Policy, error: Exception) -> GovernorError | None:
+def failed(raises: bool, error: Exception) -> GovernorError | None:
     """Returns the error to raise where softland itself has failed; None if the request passes."""
-    if policy.raises:
+    if raises:
         return make_error(f"softland could not govern a request, and nothing was sent: {error}")
     log.error("softland could not govern a request, which is sent as it is: %s", error)
     return None

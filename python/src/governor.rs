@@ -7,7 +7,6 @@ use bytes::Bytes;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use softland_host::core::NanoUsd;
 use softland_host::core::policy::KEYS;
 use softland_host::govern::GovernSettings;
 use softland_host::{
@@ -51,12 +50,6 @@ impl Settings {
         softland_host::Governor::limits_anything(&self.0)
     }
 
-    /// The limit of money of a run, in nano-dollars.
-    #[getter]
-    fn cost_limit(&self) -> Option<u64> {
-        softland_host::Governor::cost_limit(&self.0).map(|limit| limit.0)
-    }
-
     /// True if money is limited.
     #[getter]
     fn limits_money(&self) -> bool {
@@ -70,8 +63,8 @@ pub(crate) struct Governor(softland_host::Governor);
 
 /// A request as Python hands it over: host, path, query, headers and body.
 type RawRequest<'a> = (String, &'a str, Option<String>, RawHeaders, &'a [u8]);
-/// A run's name, and the runs around it with their limits in nano-dollars, the innermost first.
-type RawName = (String, Vec<(String, Option<u64>)>);
+/// A run's name, and the runs around it with their settings, the innermost first.
+type RawName<'py> = (String, Vec<(String, Option<Bound<'py, Settings>>)>);
 /// A response of softland's: status, headers and body.
 type RawResponse<'py> = (u16, Bound<'py, PyAny>, Vec<u8>);
 /// What is told of a run: outcome, reason, answered_by, cost in dollars, tool calls, turns, names.
@@ -93,7 +86,7 @@ impl Governor {
         py: Python<'py>,
         settings: &Settings,
         request: RawRequest<'_>,
-        run: Option<RawName>,
+        run: Option<RawName<'py>>,
         waits: bool,
     ) -> PyResult<(Call, Bound<'py, PyTuple>)> {
         let (host, path, query, headers, body) = request;
@@ -150,7 +143,8 @@ impl Governor {
     }
 
     /// Begins to note what belongs to a run. `around` are the runs around it, the innermost first.
-    fn open_run(&self, name: String, around: Vec<(String, Option<u64>)>) {
+    fn open_run(&self, name: String, around: Vec<String>) {
+        let around = around.into_iter().map(|name| (name, None)).collect();
         self.0.open_run(&read_name((name, around)));
     }
 
@@ -183,10 +177,11 @@ pub(crate) fn is_provider_host(host: &str) -> bool {
     softland_host::is_provider_host(host)
 }
 
-fn read_name((name, around): RawName) -> RunName {
-    let around = around
-        .into_iter()
-        .map(|(name, limit)| RunAround { name: name.into(), cost_limit: limit.map(NanoUsd) });
+fn read_name((name, around): RawName<'_>) -> RunName {
+    let around = around.into_iter().map(|(name, settings)| {
+        let settings = settings.map(|settings| Arc::clone(&settings.get().0));
+        RunAround { name: name.into(), settings }
+    });
     RunName { name: name.into(), around: around.collect() }
 }
 

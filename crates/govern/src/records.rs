@@ -49,6 +49,9 @@ pub struct RunStart {
     pub account: Option<Arc<str>>,
     /// True if the run is only observed.
     pub observed: bool,
+    /// Turns and tool calls of the runs that it continues, which a state counts as its own until it
+    /// has ended.
+    pub before: (u64, u64),
 }
 
 /// One upstream request.
@@ -62,6 +65,8 @@ pub struct RequestRow {
     pub run: Option<Arc<str>>,
     /// The session, which shares money.
     pub session: Option<Arc<str>>,
+    /// The client's name for the run, also if the request belongs to no run.
+    pub name: Option<Arc<str>>,
     /// The name of the key that asks.
     pub key: Option<Arc<str>>,
     /// The account that pays.

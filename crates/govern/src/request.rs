@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
-use softland_session::core::NanoUsd;
+use softland_session::core::{AccountAbove, Millis, NanoUsd};
 
 use crate::active::ActiveRequest;
 use crate::services::Services;
@@ -22,21 +22,29 @@ pub struct ClientRequest {
     pub target: Target,
     /// Its head.
     pub parts: Parts,
-    /// The runs around its run whose money it spends too, where the host knows them.
+    /// The runs around its run whose money, tokens and time it uses too, where the host knows them.
     pub around: Vec<BudgetAround>,
+    /// The tokens that runs within its run have used, where the host knows them.
+    pub nested_tokens: u64,
     /// Something that the host holds until the body is no longer needed.
     pub held: Option<Box<dyn Any + Send + Sync>>,
     /// The part of it that others may reach.
     pub active: Arc<ActiveRequest>,
 }
 
-/// The money of a run around another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The limits of a run around another one that hold for that one, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetAround {
     /// The name of the run, as its own requests give it.
     pub run: Arc<str>,
-    /// Its limit.
-    pub limit: NanoUsd,
+    /// Its limit of money.
+    pub cost_limit: Option<NanoUsd>,
+    /// The output tokens that it holds back for its own answer.
+    pub reserve_tokens: u64,
+    /// Its limit of tokens, and the tokens that are used of it or held back for its answer.
+    pub tokens: Option<AccountAbove<u64>>,
+    /// The time that its limit leaves, less what it holds back for its answer.
+    pub time_left: Option<Millis>,
 }
 
 impl fmt::Debug for ClientRequest {

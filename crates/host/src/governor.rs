@@ -11,25 +11,25 @@ use futures_util::FutureExt as _;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use softland_govern::{
-    ActiveRequest, BudgetAround, ClientRequest, Conversations, GovernSettings, HeldLeases,
-    KnownModels, LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services,
-    Target, TokenCounts, UnbookedSpend, check_unmetered,
+    ActiveRequest, ClientRequest, Conversations, GovernSettings, HeldLeases, KnownModels,
+    LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services, Target,
+    TokenCounts, UnbookedSpend, check_unmetered,
 };
 use softland_ledger::{Ledger, OpenError, Options};
-use softland_session::core::NanoUsd;
 use softland_session::wire::Api;
 use tokio_util::task::TaskTracker;
 
 use crate::call::Call;
 use crate::hosts::Endpoint;
 use crate::link::{Link, LinkTransport};
-use crate::named::{RunName, RunReport};
+use crate::named::{NamedUsage, RunName, RunReport};
 use crate::runtimes::Runtimes;
-use crate::settings::{cost_limit, limits_anything, limits_money};
+use crate::settings::{limits_anything, limits_money};
 use crate::watch::RunWatch;
 
-/// The header that names a run.
+/// The headers that name a run and its session.
 const RUN: HeaderName = HeaderName::from_static("x-softland-run");
+const SESSION: HeaderName = HeaderName::from_static("x-softland-session");
 /// The interval at which runs are ended that nobody continues, in milliseconds.
 const SWEEP: u64 = 60_000;
 
@@ -112,15 +112,16 @@ impl Governor {
     ) -> Result<Call, String> {
         self.sweep_idle();
         let CallRequest { endpoint, host, query, mut headers, body, run } = request;
+        let (mut usage, mut around) = (NamedUsage::default(), Vec::new());
         if let Some(name) = &run {
             self.open_run(name);
-            let value = HeaderValue::from_str(&name.name);
-            headers.insert(RUN, value.map_err(|_| "a run's name is not visible ASCII")?);
+            name_run(&mut headers, name)?;
+            let (now, watch) = (self.0.services.now(), &self.0.watch);
+            usage = watch.find_usage(&name.name);
+            let budgets = name.around.iter();
+            let budgets = budgets.map(|one| one.to_budget(watch.find_usage(&one.name), now));
+            around.extend(budgets.flatten());
         }
-        let around = run.iter().flat_map(|name| &name.around).filter_map(|around| {
-            Some(BudgetAround { run: Arc::clone(&around.name), limit: around.cost_limit? })
-        });
-        let around = around.collect();
         let path = match query {
             Some(query) => format!("{}?{query}", endpoint.path()),
             None => endpoint.path().to_owned(),
@@ -132,6 +133,7 @@ impl Governor {
             target: self.make_target(settings, host, endpoint.api(), &path)?,
             parts: make_parts(headers, &path)?,
             around,
+            nested_tokens: usage.nested_tokens,
             held: None,
             active: Arc::new(ActiveRequest::new(endpoint.api(), body)),
         };
@@ -176,12 +178,6 @@ impl Governor {
         limits_money(settings)
     }
 
-    /// Returns the limit of money of a run under settings.
-    #[must_use]
-    pub fn cost_limit(settings: &GovernSettings) -> Option<NanoUsd> {
-        cost_limit(settings)
-    }
-
     /// Returns the lines of events since the last time, each a JSON object
     /// (`docs/reference/events.md`).
     #[must_use]
@@ -205,8 +201,7 @@ impl Governor {
 
     /// Begins to note what belongs to a named run.
     pub fn open_run(&self, name: &RunName) {
-        let around: Vec<_> = name.around.iter().map(|run| Arc::clone(&run.name)).collect();
-        self.0.watch.add_name(&name.name, &around);
+        self.0.watch.add_name(name);
     }
 
     /// Returns what is known of a named run; `None` if it was forgotten.
@@ -214,7 +209,7 @@ impl Governor {
     pub fn report_run(&self, name: &str) -> Option<RunReport> {
         let noted = self.0.watch.find_name(name)?;
         let state = &self.0.services.state;
-        let known = noted.runs.iter().filter_map(|run| {
+        let known = noted.open_runs().filter_map(|run| {
             // A state in memory never waits.
             state.find_run(run).now_or_never()?.ok().flatten()
         });
@@ -261,6 +256,18 @@ impl Governor {
 
 fn open_ledger(path: Option<PathBuf>) -> Result<Option<Ledger>, OpenError> {
     path.map(|path| Ledger::open(Options::with_path(path), Arc::new(read_clock))).transpose()
+}
+
+/// Names the run in the headers of its request, and as its session the outermost run around it.
+fn name_run(headers: &mut HeaderMap, name: &RunName) -> Result<(), String> {
+    let to_value = |name: &str| {
+        HeaderValue::from_str(name).map_err(|_| "a run's name is not visible ASCII".to_owned())
+    };
+    headers.insert(RUN, to_value(&name.name)?);
+    if let Some(outermost) = name.around.last() {
+        headers.entry(SESSION).or_insert(to_value(&outermost.name)?);
+    }
+    Ok(())
 }
 
 fn make_parts(headers: HeaderMap, path: &str) -> Result<http::request::Parts, String> {

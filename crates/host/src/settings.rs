@@ -110,24 +110,19 @@ fn unknown_policy(name: &str) -> PolicyError {
     ))
 }
 
+/// Returns the policy of such settings, unless it only observes.
+pub(crate) fn enforced_policy(settings: &GovernSettings) -> Option<&Policy> {
+    settings.policies.get(NAME).filter(|policy| !policy.is_observing())
+}
+
 /// Returns true if the policy of such settings limits anything.
 pub(crate) fn limits_anything(settings: &GovernSettings) -> bool {
-    let policy = settings.policies.get(NAME);
-    policy.is_some_and(|policy| {
-        !policy.is_observing() && (policy.limits_money() || policy.limits_work())
-    })
+    enforced_policy(settings).is_some_and(|policy| policy.limits_money() || policy.limits_work())
 }
 
 /// Returns true if the policy of such settings limits money.
 pub(crate) fn limits_money(settings: &GovernSettings) -> bool {
-    let policy = settings.policies.get(NAME);
-    policy.is_some_and(|policy| !policy.is_observing() && policy.limits_money())
-}
-
-/// Returns the limit of money of a run under such settings.
-pub(crate) fn cost_limit(settings: &GovernSettings) -> Option<NanoUsd> {
-    let policy = settings.policies.get(NAME).filter(|policy| !policy.is_observing());
-    policy.and_then(|policy| policy.cost_limit_usd)
+    enforced_policy(settings).is_some_and(Policy::limits_money)
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use softland_govern::records::{Record, RequestRow};
+use softland_govern::records::Record;
 use softland_govern::{Meter, Watcher};
 use softland_ledger::{self as ledger, Ledger};
 
-use crate::named::NamedRun;
+use crate::named::{NamedRun, NamedRuns, NamedUsage, RunName};
 use crate::records::ledger_record;
 
 /// The number of lines that wait for the program at most. Older ones are dropped.
@@ -33,7 +33,7 @@ struct Notes {
     lines: VecDeque<String>,
     /// The number of the next line of each run that is open.
     next: HashMap<Arc<str>, u64>,
-    named: HashMap<Arc<str>, NamedRun>,
+    named: NamedRuns,
 }
 
 impl RunWatch {
@@ -52,19 +52,23 @@ impl RunWatch {
     }
 
     /// Begins to note what belongs to a named run.
-    pub(crate) fn add_name(&self, name: &Arc<str>, around: &[Arc<str>]) {
-        let run = NamedRun { around: around.to_vec(), ..NamedRun::default() };
-        self.lock().named.entry(Arc::clone(name)).or_insert(run);
+    pub(crate) fn add_name(&self, name: &RunName) {
+        self.lock().named.add_name(name);
     }
 
     /// Returns what was noted of a named run.
     pub(crate) fn find_name(&self, name: &str) -> Option<NamedRun> {
-        self.lock().named.get(name).cloned()
+        self.lock().named.find_name(name).cloned()
+    }
+
+    /// Returns what a named run has used; nothing if it is not known.
+    pub(crate) fn find_usage(&self, name: &str) -> NamedUsage {
+        self.lock().named.find_name(name).map(NamedRun::usage).unwrap_or_default()
     }
 
     /// Forgets a named run.
     pub(crate) fn forget_name(&self, name: &str) {
-        self.lock().named.remove(name);
+        self.lock().named.forget_name(name);
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
@@ -73,38 +77,6 @@ impl RunWatch {
 }
 
 impl Notes {
-    fn note_record(&mut self, record: &Record<'_>) {
-        match record {
-            Record::RunStart(start) => {
-                if let Some(named) = start.name.as_ref().and_then(|name| self.named.get_mut(name)) {
-                    named.runs.push(Arc::clone(&start.run));
-                }
-            }
-            Record::Request(row) => {
-                let Some(name) = self.find_name_of(row) else { return };
-                let around = self.named.get(&name).map(|named| named.around.clone());
-                let names = [name].into_iter().chain(around.unwrap_or_default());
-                for name in names {
-                    let Some(named) = self.named.get_mut(&name) else { continue };
-                    named.cost += row.cost.unwrap_or_default();
-                    named.is_unpriced |= row.cost.is_none();
-                }
-            }
-            Record::Sent(_) | Record::Event(_) | Record::RunEnd(_) => {}
-        }
-    }
-
-    /// Returns the name of a request's run. One that is only metered belongs to no run, but to the
-    /// session of that name.
-    fn find_name_of(&self, row: &RequestRow) -> Option<Arc<str>> {
-        let of_run = |run: &Arc<str>| {
-            let found = self.named.iter().find(|(_, named)| named.runs.contains(run));
-            found.map(|(name, _)| Arc::clone(name))
-        };
-        let session = row.session.as_ref().filter(|session| self.named.contains_key(*session));
-        row.run.as_ref().and_then(of_run).or_else(|| session.cloned())
-    }
-
     fn add_line(&mut self, record: &ledger::Record) {
         let Some((run, mut step)) = record.to_step(false) else { return };
         let run: Arc<str> = run.into();
@@ -138,7 +110,7 @@ impl Watcher for RunWatch {
 
     fn write_record(&self, record: Record<'_>) {
         let mut notes = self.lock();
-        notes.note_record(&record);
+        notes.named.note_record(&record);
         let (told, kept) =
             (self.wants_events.load(Ordering::Acquire), self.has_ledger.load(Ordering::Acquire));
         if !told && !kept {

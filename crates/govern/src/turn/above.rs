@@ -37,10 +37,14 @@ pub(super) fn inherit_limits(policy: &mut Policy, place: &Conversation, now: u64
     }
 }
 
-/// Applies the limits of money of the runs around a run that has none of its own.
-pub(super) fn inherit_money(policy: &mut Policy, around: &[BudgetAround]) {
+/// Applies the limits of the runs around a run that begins: of money if it has none of its own, and
+/// of time, which passes for all of them alike.
+pub(super) fn inherit_from_around(policy: &mut Policy, around: &[BudgetAround]) {
     if policy.cost_limit_usd.is_none() {
-        policy.cost_limit_usd = around.iter().map(|around| around.limit).min();
+        policy.cost_limit_usd = around.iter().filter_map(|around| around.cost_limit).min();
+    }
+    if let Some(left) = around.iter().filter_map(|around| around.time_left).min() {
+        policy.time_limit = Some(policy.time_limit.map_or(left, |own| own.min(left)));
     }
 }
 
@@ -51,7 +55,7 @@ pub(super) fn parent_limit(place: &Conversation) -> Option<NanoUsd> {
 
 /// Returns the token limit of a sub-agent's parent, and the tokens used of it: those of the parent
 /// and all of its sub-agents, and those that the parent holds back for its answer.
-pub(super) fn parent_tokens(place: &Conversation) -> Option<AccountAbove<u64>> {
+fn parent_tokens(place: &Conversation) -> Option<AccountAbove<u64>> {
     let (state, pinned) = find_parent(place)?;
     let policy = &pinned.policy;
     let limit = policy.tokens_limit.filter(|_| !policy.is_observing())?;
@@ -61,23 +65,34 @@ pub(super) fn parent_tokens(place: &Conversation) -> Option<AccountAbove<u64>> {
 }
 
 impl RequestSetup {
+    /// Returns the tokens of the run above this request's run that has the fewest left; `None` for
+    /// a request that is only metered.
+    pub(super) fn tokens_above(&self) -> Option<AccountAbove<u64>> {
+        let around = self.asked.around.iter().filter_map(|around| around.tokens);
+        let left = |above: &AccountAbove<u64>| above.limit.saturating_sub(above.used);
+        let above = parent_tokens(&self.place).into_iter().chain(around);
+        above.min_by_key(left).filter(|_| !self.metered)
+    }
+
     /// Returns the accounts of the runs around this request's run, their limits, and the amounts that
     /// they hold back for their own answers.
     pub(super) fn enclosing_run_limits(
         &self,
     ) -> impl Iterator<Item = (Arc<str>, NanoUsd, NanoUsd)> {
         let price = self.target.settings.prices.find_price(None, &self.model, 0);
-        let reserve = self.chosen.policy.reserve_tokens;
-        let held = price.map_or(NanoUsd::ZERO, |price| NanoUsd::from_tokens(reserve, price.output));
-        let around = self.asked.around.iter();
-        around
-            .map(move |around| (self.scope_account("run:given:", &around.run), around.limit, held))
+        self.asked.around.iter().filter_map(move |around| {
+            let account = self.scope_account("run:given:", &around.run);
+            let held = price.map_or(NanoUsd::ZERO, |price| {
+                NanoUsd::from_tokens(around.reserve_tokens, price.output)
+            });
+            Some((account, around.cost_limit?, held))
+        })
     }
 
     /// Returns true if money is limited for this request, by its policy or above it.
     pub(super) fn limits_money(&self, policy: &Policy) -> bool {
         let above = parent_limit(&self.place).is_some()
-            || !self.asked.around.is_empty()
+            || self.asked.around.iter().any(|around| around.cost_limit.is_some())
             || !self.target.settings.key_budgets(self.target.key.as_deref()).is_empty();
         !policy.is_observing() && (policy.limits_money() || above)
     }

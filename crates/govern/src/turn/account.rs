@@ -44,6 +44,8 @@ pub(super) struct RequestAccounts {
     pub(super) budgets: Vec<AccountBudget>,
     /// Its parent's tokens, without this run's tokens of the running request.
     pub(super) tokens_above: Option<AccountAbove<u64>>,
+    /// The tokens of the runs within this one, which count in its own limit.
+    pub(super) nested_tokens: u64,
 }
 
 impl RequestAccounts {
@@ -372,7 +374,11 @@ impl RequestAccount {
         let total = self.used.input_total().saturating_add(self.used.output);
         let spent = self.spent.unwrap_or_default();
         let mut facts = Facts {
-            tokens: self.state.tokens.saturating_add(total),
+            tokens: self
+                .state
+                .tokens
+                .saturating_add(total)
+                .saturating_add(self.accounts.nested_tokens),
             cost: spent.0 + self.cost,
             session_cost: spent.1 + self.cost,
             elapsed: Millis(self.state.active_at(now)),

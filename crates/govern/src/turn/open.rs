@@ -120,7 +120,7 @@ impl RequestSetup {
             Conversation::find_for(&asked.services, &identity, (&outline, request), beside).await;
         let at = asked.services.now();
         above::inherit_limits(&mut chosen.policy, &place, at);
-        above::inherit_money(&mut chosen.policy, &asked.around);
+        above::inherit_from_around(&mut chosen.policy, &asked.around);
         if metered {
             chosen.policy = policy::metered_policy(&chosen.policy);
         }
@@ -471,9 +471,9 @@ impl RequestSetup {
         };
         let parent = parent.filter(|(account, ..)| *account != own);
         let parents = parent.into_iter().chain(self.enclosing_run_limits()).collect();
-        let tokens_above = above::parent_tokens(&self.place).filter(|_| !self.metered);
+        let (tokens_above, nested_tokens) = (self.tokens_above(), self.asked.nested_tokens);
         let budgets = self.target.settings.key_budgets(self.target.key.as_deref());
-        RequestAccounts { run: own, session, parents, budgets, tokens_above }
+        RequestAccounts { run: own, session, parents, budgets, tokens_above, nested_tokens }
     }
 
     /// Returns the account of something that a client has named, apart from the accounts of the

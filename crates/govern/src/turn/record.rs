@@ -109,12 +109,11 @@ impl RequestRecord {
         if is_new {
             self.begin_run(opening, run, now);
         }
-        let before = (self.turn.saturating_sub(1), self.calls);
         services.state.take_note(StateNote::Progress(RunProgress {
             run: Arc::clone(run),
             turn: self.turn,
             calls: self.calls,
-            before: if self.continues.is_some() { before } else { (0, 0) },
+            before: self.counts_before(),
             phase: self.phase(),
         }));
         services.running.add_request(run, self.turn, &opening.asked.active);
@@ -122,6 +121,15 @@ impl RequestRecord {
         if begun < self.turn {
             let fields = EventFields::TurnStart { turns_limit: self.turns_limit };
             self.write_event_at(now, opening, run, "turn_start", fields);
+        }
+    }
+
+    /// Returns the turns and tool calls of the runs that the run continues, if it begins with this
+    /// request.
+    fn counts_before(&self) -> (u64, u64) {
+        match self.continues {
+            Some(_) => (self.turn.saturating_sub(1), self.calls),
+            None => (0, 0),
         }
     }
 
@@ -149,6 +157,7 @@ impl RequestRecord {
                 client: opening.client_name(),
                 key: opening.key_name(),
                 account: opening.account_name(),
+                before: self.counts_before(),
             })
         });
     }
@@ -392,6 +401,7 @@ impl RequestRecord {
             id: opening.target.id.to_text(),
             run: (!opening.metered).then(|| Arc::clone(run)),
             session: Some(opening.session_name()),
+            name: opening.identity.run.clone(),
             key: opening.key_name(),
             account: opening.account_name(),
             turn: self.turn,

@@ -266,6 +266,7 @@ impl Host {
             target,
             parts,
             around: Vec::new(),
+            nested_tokens: 0,
             held: None,
             active: Arc::new(ActiveRequest::new(Api::Anthropic, body)),
         })

@@ -172,6 +172,7 @@ fn client_request(
         target: target.to_target(&parts.uri),
         parts,
         around: Vec::new(),
+        nested_tokens: 0,
         held: held.map(|share| share as _),
         active: Arc::new(ActiveRequest::new(api, body)),
     }
