@@ -44,13 +44,13 @@ built() {
     sed -n 's|.*"executable":"\([^"]*\)".*|\1|p'
 }
 
-# adversary CRATE CASES: prints what the generator met; the panics of the hostile tools are shown only if
+# adversary CRATE CASES [MODULE]: prints what the generator met; the panics of the hostile tools are shown only if
 # it fails. A case takes about 2 ms as the tests are built.
 adversary() {
-  local tests
+  local tests module=${3:-adversary}
   tests=$(built test "$1" | grep '/it-[^/]*$') || { echo "no tests of $1 are built"; return 1; }
-  if (cd "crates/$1" && SOFTLAND_CASES=$2 "$tests" adversary:: --nocapture) \
-    >"$work/met" 2>"$work/panics" && grep -q '^test adversary::' "$work/met"; then
+  if (cd "crates/$1" && SOFTLAND_CASES=$2 "$tests" "$module::" --nocapture) \
+    >"$work/met" 2>"$work/panics" && grep -q "^test $module::" "$work/met"; then
     sed 's/^/    /' "$work/met"
   else
     tail -n 200 "$work/met" "$work/panics"

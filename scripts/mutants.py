@@ -69,7 +69,7 @@ def table(page: Path) -> dict[str, tuple[str, Path]]:
     rows = {}
     for line in page.read_text().splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if len(cells) != 4 or not re.fullmatch(r"b\d+a?|[cdkp]\d+", cells[0]):
+        if len(cells) != 4 or not re.fullmatch(r"b\d+a?|[cdekp]\d+", cells[0]):
             continue
         tests = re.findall(r"`(crates/[^`]+::\w+)`", cells[2])
         patches = re.findall(r"mutants/[\w.-]+\.patch", cells[3])

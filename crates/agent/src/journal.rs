@@ -57,6 +57,9 @@ pub use stored_call::{CallPosition, StoredCall, StoredResult};
 #[cfg(feature = "journal")]
 pub use summary::{FinishedRun, JournalSummary, RunProgress};
 
+/// Held while a request or a call is under way: from before its record to behind its result's.
+pub(crate) type EffectPermit = tokio::sync::OwnedRwLockReadGuard<()>;
+
 /// No lock is held over code that panics. The data behind a poisoned lock would be intact.
 pub(crate) fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -11,6 +11,7 @@ use softland_agent::Agent;
 use softland_agent::durable::{
     DurableRun, EngineError, PreparedRun, RunEnd, RunSource, StepEngine, StepMaker, run_with_engine,
 };
+use tokio::sync::RwLock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::EngineClient;
@@ -56,6 +57,23 @@ pub(crate) struct RunService {
     pub(crate) loader: Arc<dyn AgentLoader>,
     pub(crate) ingress: EngineClient,
     pub(crate) admin: Admin,
+    pub(crate) active: ActiveRuns,
+}
+
+/// The runs that this process is working on, and whether it is to leave them to others.
+#[derive(Clone, Default)]
+pub(crate) struct ActiveRuns {
+    leave: CancellationToken,
+    /// Read by each run, and written when there is none.
+    runs: Arc<RwLock<()>>,
+}
+
+impl ActiveRuns {
+    /// Leaves all runs. Returns when what was under way has come to its end.
+    pub(crate) async fn leave_runs(&self) {
+        self.leave.cancel();
+        drop(self.runs.write().await);
+    }
 }
 
 fn piece_key(number: u64) -> String {
@@ -87,7 +105,9 @@ impl RunService {
         ctx: WorkflowContext<'_>,
         request: Json<RunRequest>,
     ) -> HandlerResult<Json<RunEnd>> {
+        let _active = self.active.runs.read().await;
         let (run, cancel) = (ctx.key().to_owned(), CancellationToken::new());
+        let leave = self.active.leave.clone();
         let source = Arc::new(RunLoader {
             loader: Arc::clone(&self.loader),
             ingress: self.ingress.clone(),
@@ -96,7 +116,7 @@ impl RunService {
             cancel: cancel.clone(),
         });
         let steps = Steps { ctx: &ctx };
-        let end = match run_with_engine(&steps, DurableRun { run, source, cancel }).await {
+        let end = match run_with_engine(&steps, DurableRun { run, source, cancel, leave }).await {
             Ok(end) => end,
             Err(EngineError::Engine(terminal)) => return Err(terminal.into()),
             Err(EngineError::Unreadable { number }) => {

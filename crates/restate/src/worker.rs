@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::build_id::build_id;
 use crate::client::{EngineClient, EngineFailure};
 use crate::query::Admin;
-use crate::service::{AgentLoader, ListService, RunService};
+use crate::service::{ActiveRuns, AgentLoader, ListService, RunService};
 
 /// The delay after a connection that could not be accepted.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -72,6 +72,7 @@ pub struct Worker {
     /// The path of this build. Requests for other builds are refused, so that their runs wait.
     path: Arc<str>,
     url: String,
+    active: ActiveRuns,
 }
 
 impl Worker {
@@ -92,10 +93,11 @@ impl Worker {
         let path: Arc<str> = format!("/v/{}", build.map_err(WorkerError::Build)?).into();
         let place = settings.advertise.clone().unwrap_or_else(|| format!("http://{here}"));
         let url = format!("{}{path}", place.trim_end_matches('/'));
-        let run = RunService { loader, ingress, admin: admin.clone() };
+        let active = ActiveRuns::default();
+        let run = RunService { loader, ingress, admin: admin.clone(), active: active.clone() };
         let list = ListService { admin: admin.clone() };
         let endpoint = Endpoint::builder().bind(run).bind(list).build();
-        Ok(Self { listener, admin, endpoint, path, url })
+        Ok(Self { listener, admin, endpoint, path, url, active })
     }
 
     /// Returns the address under which the worker registers: that of this build.
@@ -104,8 +106,8 @@ impl Worker {
         &self.url
     }
 
-    /// Registers with the engine and serves until `stop`. Connections end with it: their runs go on
-    /// with the next worker.
+    /// Registers with the engine and serves until `stop`. Requests and calls that are under way then
+    /// come to their end; their runs go on with the next worker. Dropped, it ends at once.
     ///
     /// # Errors
     /// Returns an error if the engine refuses the worker.
@@ -114,13 +116,16 @@ impl Worker {
         registered: impl FnOnce(),
         stop: CancellationToken,
     ) -> Result<(), WorkerError> {
-        let Self { listener, admin, endpoint, path, url } = self;
+        let Self { listener, admin, endpoint, path, url, active } = self;
+        let over = CancellationToken::new();
+        let _over = over.clone().drop_guard();
         let serving = async {
             loop {
                 match listener.accept().await {
                     Ok((stream, _)) => {
-                        let serving = serve_connection(stream, endpoint.clone(), Arc::clone(&path));
-                        let until = stop.clone();
+                        let (endpoint, path) = (endpoint.clone(), Arc::clone(&path));
+                        let serving = serve_connection(stream, endpoint, path, stop.clone());
+                        let until = over.clone();
                         tokio::spawn(async move { until.run_until_cancelled(serving).await });
                     }
                     Err(error) => {
@@ -137,24 +142,38 @@ impl Worker {
             std::future::pending::<Result<Infallible, EngineFailure>>().await
         };
         tokio::select! {
-            () = stop.cancelled() => Ok(()),
+            () = stop.cancelled() => {}
             never = registering => match never {
                 Ok(never) => match never {},
-                Err(failure) => Err(failure.into()),
+                Err(failure) => return Err(failure.into()),
             },
-            () = serving => Ok(()),
+            () = serving => {}
         }
+        // The engine is to find nobody here, and not to wait.
+        drop(listener);
+        active.leave_runs().await;
+        Ok(())
     }
 }
 
-async fn serve_connection(stream: TcpStream, endpoint: Endpoint, path: Arc<str>) {
+/// Serves a connection of the engine. From `stop` on each new request is refused. The engine is not
+/// told to leave the connection: it would give up the requests that are under way on it.
+async fn serve_connection(
+    stream: TcpStream,
+    endpoint: Endpoint,
+    path: Arc<str>,
+    stop: CancellationToken,
+) {
     // Without it, each small message of the protocol waits for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY cannot be set");
     }
     let service = service_fn(move |request: Request<Incoming>| {
-        let (endpoint, path) = (endpoint.clone(), Arc::clone(&path));
-        async move { Ok::<_, Infallible>(respond(&endpoint, &path, request)) }
+        let response = match stop.is_cancelled() {
+            true => plain(StatusCode::SERVICE_UNAVAILABLE, "this worker is being stopped\n"),
+            false => respond(&endpoint, &path, request),
+        };
+        std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(stream), service);

@@ -45,6 +45,9 @@ pub struct DurableRun {
     pub source: Arc<dyn RunSource>,
     /// Cancels the run. It reaches steps that are being made, and the whole tree.
     pub cancel: CancellationToken,
+    /// Has this process leave the run to another one: requests and calls that are under way come
+    /// to their end, none begins, and then the attempt ends with an error.
+    pub leave: CancellationToken,
 }
 
 /// The end of an attempt at a handler.
@@ -122,6 +125,7 @@ impl Progress {
     async fn make_step(&mut self, run: &DurableRun) -> Result<Step, StepError> {
         let live = match &mut self.live {
             Some(live) => live,
+            _ if run.leave.is_cancelled() => return Err(StepError::leaving()),
             none => {
                 let prepared = match run.source.prepare_run().await {
                     Ok(prepared) => prepared,
@@ -130,7 +134,7 @@ impl Progress {
                     Err(why) => return Ok(Step::refusal(why)),
                 };
                 let recorded = std::mem::take(&mut self.recorded);
-                none.insert(LiveRun::begin(&run.run, prepared, recorded, run.cancel.clone())?)
+                none.insert(LiveRun::begin(prepared, recorded, run.clone())?)
             }
         };
         live.next_step(self.is_recorded).await

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::event_reader::RecordedSteps;
+use super::handler::DurableRun;
 use super::step::{RunEnd, Step};
 use super::step_log::StepLog;
 use crate::event::{Event, Report};
@@ -48,6 +48,11 @@ impl StepError {
     pub(super) fn from_text(message: String) -> Self {
         Self { message }
     }
+
+    /// Creates the error of a process that leaves its runs to others.
+    pub(super) fn leaving() -> Self {
+        Self::from_text("this process is being stopped".to_owned())
+    }
 }
 
 impl std::fmt::Display for StepError {
@@ -82,19 +87,18 @@ impl LiveRun {
     /// # Errors
     /// Returns an error if the records cannot be read.
     pub(super) fn begin(
-        run: &str,
         prepared: PreparedRun,
         recorded: RecordedSteps,
-        cancel: CancellationToken,
+        DurableRun { run, cancel, leave, .. }: DurableRun,
     ) -> Result<Self, StepError> {
         let RecordedSteps { records, published, .. } = recorded;
-        let log = Arc::new(StepLog::new(published));
+        let log = Arc::new(StepLog::new(published, leave));
         let records_log: Arc<dyn RecordLog> = Arc::<StepLog>::clone(&log);
-        let journal = Journal::from_log(run, records_log, &records);
+        let journal = Journal::from_log(&run, records_log, &records);
         let journal = journal.map_err(|error| StepError::from_text(error.to_string()))?;
         drop(records);
         let PreparedRun { agent, prompt, setup, resources } = prepared;
-        let journal = journal.root_run(run).with_setup(setup);
+        let journal = journal.root_run(&run).with_setup(setup);
         let events = Arc::clone(&log);
         let running = tokio::spawn(async move {
             let mut conversation = Conversation::new();
@@ -128,6 +132,7 @@ impl LiveRun {
                     self.running = None;
                     refused = end_of_task(ended)?;
                 }
+                () = self.log.wait_until_idle() => return Err(StepError::leaving()),
             }
         }
         match refused {

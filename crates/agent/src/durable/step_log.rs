@@ -1,16 +1,17 @@
 //! The log of a run that an engine keeps: records and events between two steps.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, RwLock};
+use tokio_util::sync::CancellationToken;
 
 use super::step::{STEP_BYTES, Step};
 use super::whole_blocks::WholeBlocks;
 use crate::event::Event;
-use crate::journal::{NewRecord, RecordKind, RecordLog, lock_unpoisoned};
+use crate::journal::{EffectPermit, NewRecord, RecordKind, RecordLog, lock_unpoisoned};
 
 /// The largest result of a call that an engine keeps, in bytes.
 pub const RESULT_LIMIT: usize = 32 << 20;
@@ -23,6 +24,10 @@ pub(super) struct StepLog {
     due: Notify,
     /// Notified when a step was stored.
     stored: Notify,
+    /// Read by each request and call that is under way, and written when none is.
+    effects: Arc<RwLock<()>>,
+    /// Cancelled when nothing more is to begin in this process.
+    leave: CancellationToken,
 }
 
 #[derive(Debug)]
@@ -41,13 +46,15 @@ struct LogState {
 }
 
 impl StepLog {
-    /// Creates the log of a run of which so many events of each of its runs are published.
-    pub(super) fn new(published: BTreeMap<String, u64>) -> Self {
+    /// Creates the log of a run of which so many events of each of its runs are published. Once
+    /// `leave` is cancelled, no request and no call begins.
+    pub(super) fn new(published: BTreeMap<String, u64>, leave: CancellationToken) -> Self {
         let (records, events, held) = (BytesMut::new(), BytesMut::new(), BTreeMap::new());
         let blocks = WholeBlocks::new(published);
         let (is_due, taken, cut, stored) = (false, 0, 0, 0);
         let state = LogState { records, events, blocks, held, is_due, taken, cut, stored };
-        Self { state: Mutex::new(state), due: Notify::new(), stored: Notify::new() }
+        let (due, stored, effects) = (Notify::new(), Notify::new(), Arc::default());
+        Self { state: Mutex::new(state), due, stored, effects, leave }
     }
 
     /// Takes an event of the tree.
@@ -71,6 +78,12 @@ impl StepLog {
             }
             self.due.notified().await;
         }
+    }
+
+    /// Waits until this process is to leave the run and no request and no call is under way.
+    pub(super) async fn wait_until_idle(&self) {
+        self.leave.cancelled().await;
+        drop(self.effects.write().await);
     }
 
     /// Cuts the next step: records first, and events when no record is left before them.
@@ -133,6 +146,15 @@ impl RecordLog for StepLog {
             self.due.notify_one();
         }
         Ok(())
+    }
+
+    async fn begin_effect(&self) -> Option<EffectPermit> {
+        let permit = Arc::clone(&self.effects).read_owned().await;
+        if self.leave.is_cancelled() {
+            drop(permit);
+            return std::future::pending().await;
+        }
+        Some(permit)
     }
 
     async fn wait_until_stored(&self) {

@@ -2,7 +2,7 @@
 
 use super::record::{ParentCall, Record, StartRecord};
 use super::recorded_run::RecordedRun;
-use super::{JournalError, RunJournal};
+use super::{EffectPermit, JournalError, RunJournal};
 
 /// A journal that cannot exist.
 #[derive(Clone)]
@@ -43,6 +43,10 @@ impl NoJournal {
         _: u64,
         _: &R,
     ) -> Result<(), JournalError> {
+        match *self {}
+    }
+
+    pub(super) async fn begin_effect(&self) -> Option<EffectPermit> {
         match *self {}
     }
 

@@ -11,7 +11,7 @@ use super::file::{self, RecordedRuns};
 use super::log::{FileLog, NewRecord, RecordLog};
 use super::record::{ParentCall, Record, StartRecord};
 use super::recorded_run::RecordedRun;
-use super::{JournalError, JournalErrorKind, RunJournal, lock_unpoisoned};
+use super::{EffectPermit, JournalError, JournalErrorKind, RunJournal, lock_unpoisoned};
 
 /// The file of a journal, locked while it is open.
 ///
@@ -234,6 +234,11 @@ impl Journal {
         written.map_err(|error| {
             self.record_failure(JournalError::from_io(self.path(), "written", &error))
         })
+    }
+
+    /// Waits until a request or a call may begin.
+    pub(super) async fn begin_effect(&self) -> Option<EffectPermit> {
+        self.inner.log.begin_effect().await
     }
 
     /// Waits until what was written outlives this process.

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 
 use super::file::RecordWriter;
-use super::lock_unpoisoned;
 use super::record::RecordKind;
+use super::{EffectPermit, lock_unpoisoned};
 
 /// A record that is about to be kept.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,9 @@ pub(crate) struct NewRecord<'a> {
 pub(crate) trait RecordLog: Send + Sync {
     /// Takes a record, behind those that were taken before.
     fn append_record(&self, record: NewRecord<'_>) -> std::io::Result<()>;
+
+    /// Waits until a request or a call may begin; for ever in a process that is leaving its run.
+    async fn begin_effect(&self) -> Option<EffectPermit>;
 
     /// Waits until the records that were taken outlive this process. An effect that a record
     /// announces does not begin before.
@@ -58,6 +61,10 @@ impl FileLog {
 impl RecordLog for FileLog {
     fn append_record(&self, record: NewRecord<'_>) -> std::io::Result<()> {
         lock_unpoisoned(&self.writer).write_all(record.line)
+    }
+
+    async fn begin_effect(&self) -> Option<EffectPermit> {
+        None
     }
 
     async fn wait_until_stored(&self) {}

@@ -17,7 +17,7 @@ use super::record::{
     TurnRecord,
 };
 use super::recorded_run::{RecordedRun, RequestOutcome};
-use super::{Journal, JournalError, bytes, lock_unpoisoned};
+use super::{EffectPermit, Journal, JournalError, bytes, lock_unpoisoned};
 use crate::event::Report;
 use crate::tool::ToolOutput;
 
@@ -150,6 +150,12 @@ impl RunJournal {
         if let Some(journal) = &self.journal {
             journal.wait_until_caught_up().await;
         }
+    }
+
+    /// Waits until a request or a call may begin, before it is recorded. The permit is held until
+    /// its result is recorded.
+    pub(crate) async fn begin_effect(&self) -> Option<EffectPermit> {
+        self.journal.as_ref()?.begin_effect().await
     }
 
     /// Waits until what was recorded outlives this process. An effect that a record announces does

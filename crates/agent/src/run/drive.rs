@@ -284,6 +284,7 @@ impl ActiveRun<'_> {
         deadline: Option<Instant>,
         patience: &mut RetryState,
     ) -> Result<NextStep, JournalError> {
+        let _under_way = self.journal.begin_effect().await;
         self.record_request(body)?;
         self.journal.wait_until_stored().await;
         let mut taken = ReceivedAnswer::new(self.journal.is_recorded());

@@ -319,7 +319,7 @@ pub(super) async fn run_recorded_call<R: Future<Output = ToolOutput>>(
         // Recorded runs elsewhere in the tree may still end differently.
         journal.wait_until_caught_up().await;
     }
-    match decision {
+    let under_way = match decision {
         CallDecision::Has(output, took) => return (output, took),
         CallDecision::Broken(error) => return broken(error),
         CallDecision::Lost => {
@@ -327,16 +327,20 @@ pub(super) async fn run_recorded_call<R: Future<Output = ToolOutput>>(
             return output.map_or_else(broken, |output| (output, Duration::ZERO));
         }
         CallDecision::Run => {
+            let under_way = journal.begin_effect().await;
             if let Err(error) = journal.record_call(&call) {
                 return broken(error);
             }
             journal.wait_until_stored().await;
+            under_way
         }
-    }
+    };
     let began = Instant::now();
     let output = journal.fit_result(&call.name, run().await);
     let took = began.elapsed();
-    match journal.record_result(&call, &output, took, false) {
+    let recorded = journal.record_result(&call, &output, took, false);
+    drop(under_way);
+    match recorded {
         Ok(()) => (output, took),
         Err(error) => (ToolOutput::error(error.to_string()), took),
     }

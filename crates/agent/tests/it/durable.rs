@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 mod hostile;
+pub(crate) mod hostile_run;
 pub(crate) mod mock;
 mod steps;
 mod tree;

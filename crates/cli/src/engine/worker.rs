@@ -18,7 +18,7 @@ use crate::platform::Signals;
 use crate::render::Writer;
 use crate::settings::{RunSettings, folder};
 
-/// Serves until a signal arrives.
+/// Serves until a signal arrives, and then until nothing is under way.
 pub(crate) fn run_command(args: &WorkerArgs) -> Result<ExitCode, Failure> {
     let writer = Writer::for_process();
     let system = |error| Failure::usage(format!("nothing can be served: {error}"));
@@ -67,7 +67,11 @@ async fn serve_agents(
         ended = &mut serving => return ended.map_err(failed),
         () = signals.next() => stop.cancel(),
     }
-    serving.await.map_err(failed)
+    writer.write_note("ending when what is under way has ended; a second signal ends it at once");
+    tokio::select! {
+        ended = serving => ended.map_err(failed),
+        () = signals.next() => Ok(()),
+    }
 }
 
 /// Loads agents from the files of a folder. A file is read again for each run, so that a run is what

@@ -60,6 +60,7 @@ const DEV_ARROWS: &[(&str, &[&str])] = &[
     ("host", &["sim"]),
     ("gateway", &["sim"]),
     ("notebook", &["sim"]),
+    ("restate", &["session", "sim"]),
 ];
 /// Crates without effects.
 const PURE: &[&str] = &["core", "wire", "session"];

@@ -16,9 +16,16 @@ use softland_agent::{
 use softland_restate::{AgentLoader, LoadedAgent};
 
 /// The calls of each agent, round by round: `n` may not run twice, `p` may, others name agents.
-const LEAD: &[&[&str]] = &[&["n1"], &["scout", "deputy", "n2", "p3"], &["n4", "p5"], &["n6"]];
-const SCOUT: &[&[&str]] = &[&["n7", "p8"], &["n9"]];
-const DEPUTY: &[&[&str]] = &[&["p10"], &["n11"], &["n12", "p13"]];
+const LEAD: &[&[&str]] =
+    &[&["n1"], &["scout", "deputy", "n2", "p3"], &["n4", "p5", "n6", "p7"], &["n8"]];
+const SCOUT: &[&[&str]] = &[&["n9", "p10"], &["n11"], &["p12"]];
+const DEPUTY: &[&[&str]] =
+    &[&["p13"], &["n14"], &["n15", "p16"], &["n17"], &["p18"], &["n19", "p20"]];
+/// An agent whose results have so many megabytes.
+const LARGE: &[&[&str]] = &[&["f20"], &["f40"]];
+
+const LARGE_TOOL: &str = "fetch";
+const MODEL: &str = "anthropic/claude-sonnet-5-5";
 
 /// The keys of all calls of tools.
 pub(crate) fn all_keys() -> Vec<&'static str> {
@@ -45,6 +52,7 @@ impl Transport for Model {
                         reply.with_call(AGENT_TOOL, json!({"name": key, "prompt": "Go on."}))
                     }
                     key if key.starts_with('n') => reply.with_call("note", json!({"key": key})),
+                    key if key.starts_with('f') => reply.with_call(LARGE_TOOL, json!({"key": key})),
                     key => reply.with_call("peek", json!({"key": key})),
                 })
             }
@@ -53,7 +61,7 @@ impl Transport for Model {
                     message["content"].as_array().unwrap().iter().map(|result| {
                         let content = &result["content"];
                         let text = content.as_str().or_else(|| content[0]["text"].as_str());
-                        text.unwrap().to_owned()
+                        text.unwrap().chars().take(60).collect()
                     })
                 });
                 let results: Vec<String> = results.collect();
@@ -87,6 +95,10 @@ impl Tool for Errand {
         let path = self.folder.join("ran");
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
         file.write_all(format!("{key}\n").as_bytes()).unwrap();
+        if self.name == LARGE_TOOL {
+            let megabytes: usize = key[1..].parse().unwrap();
+            return ToolOutput::ok("a line of a large result\n".repeat(megabytes * 40_000));
+        }
         let slow = self.folder.join("slow").exists();
         tokio::time::sleep(Duration::from_millis(if slow { 30_000 } else { 30 })).await;
         ToolOutput::ok(format!("{key} is done"))
@@ -95,10 +107,14 @@ impl Tool for Errand {
     fn timeout(&self) -> Option<Duration> {
         Some(Duration::from_secs(3600))
     }
+
+    fn output_cap(&self) -> Option<usize> {
+        (self.name == LARGE_TOOL).then_some(usize::MAX)
+    }
 }
 
 fn agent(name: &str, folder: &Path, rounds: &'static [&'static [&'static str]]) -> Agent {
-    let mut agent = Agent::new(name, "anthropic/claude-sonnet-5-5", Arc::new(Model { rounds }));
+    let mut agent = Agent::new(name, MODEL, Arc::new(Model { rounds }));
     for name in ["note", "peek"] {
         agent.tools.add_tool(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
     }
@@ -113,6 +129,12 @@ pub(crate) struct Loader {
 #[async_trait]
 impl AgentLoader for Loader {
     async fn load_agent(&self, name: &str) -> Result<LoadedAgent, String> {
+        if name == "large" {
+            let mut agent = Agent::new(name, MODEL, Arc::new(Model { rounds: LARGE }));
+            let folder = self.folder.clone();
+            agent.tools.add_tool(Arc::new(Errand { name: LARGE_TOOL, folder })).unwrap();
+            return Ok(LoadedAgent { agent, resources: Arc::new(()) });
+        }
         if name != "lead" {
             return Err(format!("the worker has no agent `{name}`"));
         }

@@ -16,11 +16,16 @@ const LISTEN: &str = "SOFTLAND_TEST_LISTEN";
 /// Returns the addresses of the server, ingress and administration; `None` if there is no server.
 pub(crate) fn server() -> Option<(String, String)> {
     let Ok(both) = std::env::var("SOFTLAND_RESTATE") else {
-        eprintln!("skipped: SOFTLAND_RESTATE names no server (tests/engine starts one)");
+        eprintln!("skipped: SOFTLAND_RESTATE names no server (tests/engine/run starts one)");
         return None;
     };
     let (ingress, admin) = both.split_once(' ').unwrap();
     Some((ingress.to_owned(), admin.to_owned()))
+}
+
+/// Returns true if there is time for more.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SOFTLAND_LONG").is_some()
 }
 
 /// Not a test by itself: the worker that the other tests start and kill.

@@ -32,10 +32,10 @@ fn is_behaviour(cell: &str) -> bool {
     digits.is_some_and(|digits| digits.parse::<u8>().is_ok())
 }
 
-/// The number of a fault's cause, or of what holds for keys and accounts, or within a program: `c07`,
-/// `k03`, `p02`.
+/// The number of a fault's cause, or of what holds for keys and accounts, under an engine, or within
+/// a program: `c07`, `k03`, `e11`, `p02`.
 fn is_cause(cell: &str) -> bool {
-    cell.strip_prefix(['c', 'k', 'p']).is_some_and(|digits| digits.parse::<u8>().is_ok())
+    cell.strip_prefix(['c', 'e', 'k', 'p']).is_some_and(|digits| digits.parse::<u8>().is_ok())
 }
 
 /// The number of something that a new user relies on: `d03`.

@@ -178,5 +178,6 @@ impl RunSource for Source {
 /// Returns a durable run of an agent.
 pub(crate) fn durable(agent: Agent, prompt: &str) -> DurableRun {
     let source = Arc::new(Source { agent, prompt: prompt.to_owned() });
-    DurableRun { run: "run-1".to_owned(), source, cancel: CancellationToken::new() }
+    let (cancel, leave) = (CancellationToken::new(), CancellationToken::new());
+    DurableRun { run: "run-1".to_owned(), source, cancel, leave }
 }

@@ -193,6 +193,7 @@ async fn e09_a_run_that_cannot_begin_is_refused_and_one_that_has_begun_waits() {
         run: "run-1".to_owned(),
         source: Arc::new(Nothing),
         cancel: CancellationToken::new(),
+        leave: CancellationToken::new(),
     };
     let engine = MockEngine::default();
     let end = run_with_engine(&engine, nothing()).await;
@@ -228,4 +229,44 @@ async fn e10_a_request_that_was_under_way_is_booked_whole_and_so_is_its_repetiti
     let output = 16_000.0 * 10.0 / 1e6;
     assert!(once - whole >= output, "{whole} {once}");
     assert!(twice - once >= output, "{once} {twice}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn e12_a_process_that_leaves_ends_what_is_under_way_and_begins_nothing() {
+    let turn = |secs: u64| {
+        Turn::from_parts(vec![Part::tool_call("once", json!({"secs": secs}).to_string())])
+    };
+    let run = async |leaves_after: Option<u64>| {
+        let script = vec![turn(100), turn(200), Turn::from_text("It is done.")];
+        let transport = SimTransport::scripted(script);
+        let mut under_test = agent(&transport, "anthropic/claude-sonnet-5-5");
+        let ran = Arc::<AtomicU64>::default();
+        under_test.tools.add_tool(Arc::new(Once { ran: Arc::clone(&ran) })).unwrap();
+        let engine = MockEngine::default();
+        let mut attempts = 1;
+        if let Some(secs) = leaves_after {
+            let first = durable(under_test.clone(), "Go.");
+            let leave = async {
+                tokio::time::sleep(Duration::from_secs(secs)).await;
+                first.leave.cancel();
+            };
+            let began = tokio::time::Instant::now();
+            let (left, ()) = tokio::join!(run_with_engine(&engine, first.clone()), leave);
+            assert!(matches!(left, Err(EngineError::Engine(Attempt::Failed(_)))), "{left:?}");
+            assert!(began.elapsed() >= Duration::from_secs(100), "the call came to its end");
+            assert!(began.elapsed() < Duration::from_secs(101), "and the next one did not begin");
+            let again = run_with_engine(&engine, first).await;
+            assert!(matches!(again, Err(EngineError::Engine(Attempt::Failed(_)))), "{again:?}");
+            attempts += 1;
+        }
+        let (end, more) = engine.run(&durable(under_test, "Go.")).await;
+        assert_eq!((end, more), (RunEnd::Ended, 1));
+        let events = engine.events();
+        let all_went_well = results(&events).iter().all(|(ok, _)| *ok);
+        assert!(all_went_well, "nothing was interrupted: {:?}", results(&events));
+        assert_eq!(ran.load(Ordering::SeqCst), 2, "each call was run once");
+        (ended(&events).cost_usd.unwrap(), transport.requests().len(), attempts)
+    };
+    let (whole, requests, _) = run(None).await;
+    assert_eq!(run(Some(60)).await, (whole, requests, 2), "no request was booked twice");
 }

@@ -6,7 +6,7 @@ use super::*;
 /// them, and their reason.
 const SLEEPS: &[(&str, usize, &str)] = &[
     ("crates/agent/tests/it/common/mod.rs", 1, "a simulated response comes as late as it says"),
-    ("crates/agent/tests/it/durable/hostile.rs", 1, "a tool on the paused clock"),
+    ("crates/agent/tests/it/durable/hostile_run.rs", 1, "a tool on the paused clock"),
     ("crates/agent/tests/it/durable/steps.rs", 1, "a tool on the paused clock"),
     ("crates/agent/tests/it/journal/errand.rs", 1, "a model that takes its time"),
     ("crates/agent/tests/it/sub_agents.rs", 1, "requests that take different times interleave"),

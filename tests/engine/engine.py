@@ -1,0 +1,217 @@
+"""The program itself on a real server of Restate. Each check is a function; the first that does not hold ends the
+test.
+
+    engine.py BINARY RESTATE-SERVER HAPROXY WORK [--long]
+"""
+
+import json
+import shutil
+import signal
+import sys
+import time
+
+import balanced
+import cluster
+from stack import COST_USD, KEYS, Stack, until
+from told import sound, told
+
+
+def check_commands(stack):
+    """Each command for runs of an engine, as a person uses it."""
+    _, said = stack.softland("run", "lead", "Go.", "--engine", "http://127.0.0.1:9", status=4)
+    assert "the engine at http://127.0.0.1:9: " in said, said
+    _, said = stack.softland("run", "lead", "Go.", "--engine", stack.url, status=2)
+    assert "knows no worker of softland: start one with softland worker" in said, said
+    worker = stack.worker()
+    answer, said = stack.softland("run", "lead", "Go.", "--engine", stack.url)
+    run = said.split()[0]
+    assert said.startswith(f"{run} on {stack.url}"), said
+    assert answer.count("is done") == len(KEYS), answer
+    again, _ = stack.softland("run", "--attach", run, "--engine", stack.url)
+    assert again == answer, "following again prints the same answer"
+    lines, _ = stack.softland("run", "--attach", run, "--engine", stack.url, "--format", "json")
+    events = [json.loads(line) for line in lines.splitlines()]
+    report = told(events)
+    assert report["outcome"] == "answered" and events[0]["run"] == run, report
+    assert report["cost_usd"] >= stack.model.asked * COST_USD * 0.9999, (report, stack.model.asked)
+    sound(stack.folder)
+    listed, _ = stack.softland("runs", "--engine", stack.url)
+    assert listed.split()[:2] == [run, "completed"], listed
+    rows, _ = stack.softland("runs", "--engine", stack.url, "--json")
+    assert json.loads(rows)["run"] == run, rows
+    _, said = stack.softland("cancel", run, "--engine", stack.url)
+    assert said.strip().endswith(f"{run} has ended"), said
+    for words, why in [(("run", "ghost", "Go."), "the worker has no agent `ghost`; its agents are: "),
+                       (("run", "--attach", "run-none"), "no run run-none is kept at"),
+                       (("cancel", "run-none"), "no run run-none is kept at")]:
+        _, said = stack.softland(*words, "--engine", stack.url, status=2)
+        assert why in said, said
+    worker.kill()
+
+
+def check_cancel(stack):
+    """A run is cancelled from elsewhere while its call runs; whoever only followed it has not ended it."""
+    stack.folder.forget()
+    stack.folder.take(60)
+    worker = stack.worker()
+    follower, run = stack.begin("lead")
+    until(lambda: stack.folder.ran, "a call runs")
+    follower.process.send_signal(signal.SIGINT)
+    status, _ = follower.end()
+    assert status == 130 and f"{run} goes on" in "".join(follower.noted), (status, follower.noted)
+    follower = stack.follow("--attach", run)
+    _, said = stack.softland("cancel", run, "--engine", stack.url)
+    assert f"cancelling {run}" in said, said
+    began = time.monotonic()
+    status, events = follower.end()
+    took = time.monotonic() - began
+    assert status == 130 and told(events)["outcome"] == "cancelled", (status, events[-1])
+    assert took < 20, f"the call went on for {took:.1f} s"
+    stack.folder.take(0.03)
+    worker.kill()
+    return f"after {took:.1f} s"
+
+
+def check_paused(stack):
+    """A run that the engine has paused is listed so, told to those who follow it, and goes on when it is resumed."""
+    stack.folder.forget()
+    stack.folder.take(60)
+    worker = stack.worker("paused")
+    follower, run = stack.begin("single")
+    until(lambda: stack.folder.ran, "a call runs")
+    worker.kill()
+    until(lambda: stack.server.invocation(run)["status"] == "backing-off", "the engine tries again")
+    id = stack.server.invocation(run)["id"]
+    stack.server.ask("PATCH", f"invocations/{id}/pause")
+    until(lambda: stack.server.invocation(run)["status"] == "paused", "the engine pauses the run")
+    stack.folder.take(0.03)
+    worker = stack.worker("paused", listen=worker.listen)
+    status, events = follower.end()
+    said = "".join(follower.noted)
+    assert status == 4 and f"{run} is paused by the engine" in said and f"resume {id}" in said, (status, said)
+    assert not any(event["event"] in ("done", "error") for event in events), "it has not ended"
+    listed, _ = stack.softland("runs", "--engine", stack.url)
+    assert [run, "paused"] in [line.split()[:2] for line in listed.splitlines()], listed
+    _, said = stack.softland("run", "--attach", run, "--engine", stack.url, status=4)
+    assert f"{run} is paused by the engine" in said, said
+    stack.server.ask("PATCH", f"invocations/{id}/resume")
+    status, events = stack.follow("--attach", run).end()
+    assert status == 0 and told(events)["outcome"] == "answered", (status, events[-1])
+    worker.kill()
+
+
+def check_build(stack):
+    """A run stays with the build that began it: it waits for that build, and new runs go to the new one."""
+    stack.folder.forget()
+    stack.folder.take(60)
+    old, new = stack.work / "old", stack.work / "new"
+    for binary in (old, new):
+        shutil.copy(stack.binary, binary)
+    with open(new, "ab") as file:
+        # Behind the end of the program: another digest, and the same program.
+        file.write(b"\n")
+    first = stack.worker("old", binary=old)
+    follower, run = stack.begin("single")
+    until(lambda: stack.folder.ran, "a call runs")
+    second = stack.worker("new", binary=new)
+    first.kill()
+    stack.folder.take(0.03)
+    other, _ = stack.begin("single")
+    status, events = other.end()
+    assert status == 0 and told(events)["outcome"] == "answered"
+    assert stack.folder.workers.count("new") == 3, stack.folder.workers
+    state = stack.server.invocation(run)
+    assert state["status"] == "backing-off" and state["retry_count"] > 1, f"it waits for its build: {state}"
+    before = stack.folder.workers.count("old")
+    first = stack.worker("old", binary=old, listen=first.listen)
+    status, events = follower.end()
+    assert status == 0 and told(events)["outcome"] == "answered", (status, events[-1])
+    assert stack.folder.workers.count("new") == 3 and stack.folder.workers.count("old") > before, stack.folder.workers
+    first.kill()
+    second.kill()
+
+
+def check_stop(stack):
+    """SIGTERM lets a call that may not run twice come to its end, and nothing new begins; a second signal ends it."""
+    stack.folder.forget()
+    stack.folder.take(2)
+    worker = stack.worker()
+    follower, _ = stack.begin("single")
+    until(lambda: stack.folder.ran, "a call runs")
+    status, took = worker.terminate()
+    assert status == 0, (status, worker.said)
+    assert stack.folder.ran == stack.folder.lines("done") == ["n1"], (took, worker.said, stack.folder.lines("done"))
+    worker = stack.worker(listen=worker.listen)
+    until(lambda: "n2" in stack.folder.ran, "the next worker goes on")
+    stack.folder.take(60)
+    until(lambda: "n3" in stack.folder.ran, "a long call runs")
+    worker.process.send_signal(signal.SIGTERM)
+    until(lambda: any("a second signal" in line for line in worker.said), "it waits")
+    worker.terminate(10)
+    stack.folder.take(0.03)
+    worker = stack.worker(listen=worker.listen)
+    status, events = follower.end()
+    answer = told(events)["answer"]
+    assert status == 0 and answer.startswith("n1 is done; n2 is done; note: interrupted."), answer
+    assert stack.folder.ran == ["n1", "n2", "n3"], stack.folder.ran
+    worker.kill()
+    return f"after {took:.1f} s"
+
+
+def check_server(stack):
+    """The server is killed once in a run, and started again: the run goes on by itself."""
+    stack.folder.forget()
+    stack.folder.take(0.3)
+    worker = stack.worker()
+    asked = stack.model.asked
+    follower, _ = stack.begin("lead")
+    until(lambda: "n8" in stack.folder.ran, "the sub-agents are at work")
+    stack.server.kill()
+    stack.server.launch()
+    stack.server.wait()
+    status, events = follower.end()
+    report = told(events)
+    assert status == 0 and report["outcome"] == "answered", (status, report)
+    again = sound(stack.folder)
+    bill = (stack.model.asked - asked) * COST_USD
+    assert report["cost_usd"] >= bill * 0.9999, (report, bill)
+    worker.kill()
+    stack.folder.take(0.03)
+    return f"{again} calls again"
+
+
+def check_long_step(binary, program, work):
+    """A step that is longer than the engine's own timeouts (1 and 10 minutes, here 1 and 2 s) is neither aborted nor
+    made again."""
+    short = '[worker.invoker]\ninactivity-timeout = "1s"\nabort-timeout = "2s"'
+    with Stack(binary, program, work, "long-step", more=short) as stack:
+        stack.folder.take(8)
+        stack.worker()
+        follower, _ = stack.begin("single")
+        status, events = follower.end()
+        assert status == 0 and told(events)["outcome"] == "answered", (status, events[-1])
+        assert stack.folder.ran == ["n1", "n2", "n3"], stack.folder.ran
+        assert not any("interrupted" in json.dumps(event) for event in events)
+
+
+def main(binary, program, haproxy, work, *long):
+    with Stack(binary, program, work, "one") as stack:
+        for check in (check_commands, check_cancel, check_paused, check_build, check_stop, check_server):
+            report(check, stack)
+    if long:
+        report(check_long_step, binary, program, work)
+        report(cluster.check_nodes, binary, program, work)
+        if haproxy:
+            report(balanced.check_taken_away, binary, program, haproxy, work)
+        else:
+            print("engine: check_taken_away: skipped: no haproxy here, and Debian has not given one", flush=True)
+
+
+def report(check, *given):
+    began = time.monotonic()
+    what = check(*given)
+    print(f"engine: {check.__name__}: {what or 'holds'} ({time.monotonic() - began:.1f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,27 @@
+"""What holds for the events and the calls of every run."""
+
+import collections
+
+from stack import KEYS
+
+
+def told(events):
+    """Each run of a tree tells its events once, in order, with one end. Returns the end of the first run."""
+    runs = collections.defaultdict(list)
+    for event in events:
+        runs[event["run"]].append(event)
+    for run, of in runs.items():
+        assert [event["seq"] for event in of] == list(range(len(of))), f"{run}: events are missing or told twice"
+        ends = [event for event in of if event["event"] in ("done", "error")]
+        assert len(ends) == 1 and of[-1] is ends[0], f"{run}: {len(ends)} ends"
+    assert events[-1]["run"] == events[0]["run"]
+    return events[-1]
+
+
+def sound(folder, keys=KEYS):
+    """No call that may not run twice has run twice, and each was run."""
+    times = collections.Counter(folder.ran)
+    for key in keys:
+        assert times[key] >= 1, f"{key} was never run"
+        assert times[key] == 1 or key[0] == "p", f"{key} was run {times[key]} times"
+    return sum(times.values()) - len(keys)
