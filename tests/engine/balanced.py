@@ -54,4 +54,5 @@ def check_taken_away(binary, program, haproxy, work):
             status, events = follower.end()
             report = told(events)
             assert status == 0 and report["outcome"] == "answered", (status, report)
+        sound(stack.folder, len(followers))
         return f"{dict(shares)} calls before, {dict(collections.Counter(stack.folder.workers))} in all"
