@@ -1,13 +1,14 @@
 """Whole gateways on one Redis or PostgreSQL. Each check is a function; the first that does not hold ends the test."""
 
 import concurrent.futures
+import hashlib
 import json
 import random
 import sys
 import threading
 import time
 
-from world import Balancer, Broken, Conversation, Provider, TOKEN, World, free_port, until
+from world import COST, PATIENCE, Balancer, Broken, Conversation, Provider, TOKEN, World, free_port, until
 
 QUESTIONS = ["plain reading", "an empty turn within", "unicode äß漢 reading"]
 ADMIN = {"authorization": f"Bearer {TOKEN}"}
@@ -97,6 +98,35 @@ def check_money(world, sessions=50):
         spent, _ = world.store.accounts("session:shared")
         assert spent == provider.bill, (spent, provider.bill)
     return f"{provider.bill / 1e9} of {limit / 1e9} dollars"
+
+
+def check_budget(world, sessions=8, limit=500_000_000):
+    """One window of a budget under the sessions of three gateways: they land in it, and it is really spent."""
+    more = f"""
+[[key]]
+name = "ana"
+token_sha256 = "{hashlib.sha256(b"token-of-ana").hexdigest()}"
+account = "acme/ana"
+[[budget]]
+account = "acme"
+limit_usd = {limit / 1e9}
+window = "day"
+"""
+    provider = Provider(delay=0.02, own_ids=True)
+    with world.gateways(3, world.store.url, more=more, provider=provider) as (provider, gateways):
+        ports = [gateway.port for gateway in gateways]
+
+        def talk(number):
+            conversation = Conversation(f"reading {number}", number % 2 == 0, x_softland_key="token-of-ana")
+            # A stream waits for money in silence for up to half a minute.
+            return conversation.finish([ports[number % 3]], patience=180)
+
+        with concurrent.futures.ThreadPoolExecutor(sessions * 3) as pool:
+            turns = sum(pool.map(talk, range(sessions * 12)))
+        assert limit * 9 // 10 <= provider.bill <= limit, f"{provider.bill} of {limit} is spent"
+        paid = lambda: world.store.accounts("budget:day:UTC:acme@") == (provider.bill, 0)
+        until(paid, "the window is the bill, to the nano-dollar, and nothing stays reserved")
+    return f"{turns} turns, {provider.bill / 1e9} of {limit / 1e9} dollars"
 
 
 def check_loss(world):
@@ -245,39 +275,41 @@ def balance(world, balancer, provider, gateways, load):
     def kill():
         # A gateway is killed while requests are with the provider, and comes back, again and again.
         for number in range(10**6):
-            if is_over.wait(0.5 if minutes == 0 else 1.0):
+            if is_over.wait(1.0 if minutes else 0.5) or minutes and time.monotonic() > end:
                 return
-            until(lambda: provider.under_way or is_over.is_set(), "a request is under way")
+            until(lambda: provider.under_way or is_over.is_set(), "a request is under way", PATIENCE + 60 * minutes)
             gateway = gateways[number % 3]
             gateway.kill()
             kills.append(gateway.port)
             gateway.start()
 
     def talk(number):
+        """Returns how often the client has asked again."""
         named = {"x_softland_policy": "money", "x_softland_session": "all"} if number % 2 else {}
         conversation = Conversation(f"reading {number}", number % 4 > 1, **named)
-        conversation.finish([balancer.port], leaves, 120)
-        return conversation
+        # A stream that waits for money is broken with its gateway, and waits anew.
+        conversation.finish([balancer.port], leaves, 120 + 60 * minutes)
+        # A client that leaves cancels its run.
+        one = conversation.has_left or len(conversation.open_runs) <= 1
+        assert one, f"one run from end to end: {conversation.runs}"
+        assert named or conversation.results == 6, f"{conversation.results} calls of 6"
+        return conversation.repeats
 
-    end, money, calls, repeats = time.monotonic() + 60 * minutes, 0, 0, 0
+    def talks(number):
+        """One conversation after the other, with pauses: what is told at once that the money is spent would spin."""
+        repeats = []
+        while not repeats or time.monotonic() < end:
+            # As many further as keep the kind.
+            repeats.append(talk(number + len(repeats) * sessions * 4))
+            is_over.wait(5 if minutes else 0)
+        return repeats
+
+    end = time.monotonic() + 60 * minutes
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     try:
         with concurrent.futures.ThreadPoolExecutor(sessions * 3) as pool:
-            first = True
-            while first or time.monotonic() < end:
-                start = money + calls
-                for conversation in pool.map(talk, range(start, start + sessions * 3)):
-                    repeats += conversation.repeats
-                    # A client that leaves cancels its run.
-                    one = conversation.has_left or len(conversation.open_runs) <= 1
-                    assert one, f"one run from end to end: {conversation.runs}"
-                    if conversation.headers:
-                        money += 1
-                    else:
-                        calls += 1
-                        assert conversation.results == 6, f"{conversation.results} calls of 6"
-                first = False
+            repeats = sum(pool.map(talks, range(sessions * 3)), [])
     finally:
         is_over.set()
         killer.join()
@@ -290,8 +322,60 @@ def balance(world, balancer, provider, gateways, load):
         until(lambda: world.store.accounts("session:all")[1] == 0, "leases end", 120)
         spent, _ = world.store.accounts("session:all")
         assert bill <= spent <= limit, f"{bill} is asked and {spent} spent, of {limit}"
-    return (f"{money + calls} conversations, {len(kills)} kills, {repeats} requests sent again; "
+    return (f"{len(repeats)} conversations, {len(kills)} kills, {sum(repeats)} requests sent again; "
             f"asked {bill / 1e9}, booked {(spent + held) / 1e9} of {limit / 1e9} dollars")
+
+
+def check_store_killed(world, sessions=8, minutes=2.0):
+    """The store is killed under load, again and again: `closed` sends nothing, others go on, and all is booked once."""
+    kinds = ["closed", "open", "free"]
+    more = "".join(f'[policy.{kind}]\nsession_cost_limit_usd = 1000\non_store_loss = "{kind}"\n' for kind in kinds[:2])
+    provider = Provider(delay=0.05, own_ids=True)
+    with world.gateways(3, world.store.url, more=more, provider=provider) as (provider, gateways):
+        ports = [gateway.port for gateway in gateways]
+        is_over, outages, turns = threading.Event(), [], dict.fromkeys(kinds, 0)
+
+        def sent(kind):
+            with provider.lock:
+                return sum(len(bodies) for question, bodies in provider.bodies.items() if kind in question)
+
+        def outage():
+            world.store.kill()
+            # A call that was under way has failed by then.
+            is_over.wait(6)
+            before = {kind: sent(kind) for kind in kinds}
+            until(lambda: all(sent(kind) > before[kind] for kind in kinds[1:]), "others go on without the store")
+            is_over.wait(1)
+            assert sent("closed") == before["closed"], "nothing is sent where money is limited"
+            world.store.start()
+            until(lambda: sent("closed") > before["closed"], "it recovers by itself")
+            outages.append(world.store)
+
+        def talk(number):
+            kind, rounds = kinds[number % 3], 0
+            named = {"x_softland_policy": kind, "x_softland_session": kind} if kind != "free" else {}
+            while not is_over.is_set():
+                conversation = Conversation(f"{kind} {number} {rounds}", number % 2 == 0, **named)
+                turns[kind] += conversation.finish([ports[number % 3]], patience=180)
+                rounds += 1
+
+        with concurrent.futures.ThreadPoolExecutor(sessions * 3) as pool:
+            talks = [pool.submit(talk, number) for number in range(sessions * 3)]
+            try:
+                end = time.monotonic() + 60 * minutes
+                while time.monotonic() < end:
+                    is_over.wait(2)
+                    outage()
+            finally:
+                is_over.set()
+            for one in talks:
+                one.result()
+        for kind in kinds[:2]:
+            booked = lambda: world.store.accounts(f"session:{kind}") == (sent(kind) * COST, 0)
+            until(booked, f"{kind}: the account is the bill, to the nano-dollar", 90)
+        said = "".join(line for gateway in gateways for line in gateway.said)
+        assert "the shared store does not answer" in said and "the shared store answers again" in said, said
+    return f"{len(outages)} outages, {turns} turns"
 
 
 def main(binary, store, nginx, work, *long):
@@ -301,12 +385,15 @@ def main(binary, store, nginx, work, *long):
     try:
         for check in checks:
             report(check.__name__, check, world)
+        report("check_budget", check_budget, world, *([50, 2_000_000_000] if long else []))
         if not nginx:
             print("fleet: check_balanced: skipped: no nginx here, and Debian has not given one", flush=True)
         elif long:
             report("check_balanced", check_balanced, world, 50, 3.0)
         else:
             report("check_balanced", check_balanced, world)
+        if long:
+            report("check_store_killed", check_store_killed, world)
     finally:
         world.store.end()
 

@@ -40,6 +40,7 @@ pub async fn check_shared_state<S: SharedState>(make: impl AsyncFn() -> S) {
     check_links(&make().await).await;
     check_money(&make().await).await;
     check_waiting(&make().await).await;
+    check_order(&make().await).await;
     windows::check_windows(&make).await;
     check_lessons(&make().await).await;
     runs::check_runs(make).await;
@@ -219,6 +220,29 @@ async fn check_waiting(shared: &dyn SharedState) {
     };
     let (second, ()) = futures_util::future::join(waiting, settling).await;
     assert_eq!(second.grant.map(|grant| grant.amount.money), Ok(NanoUsd(50)));
+}
+
+/// Requests that wait get what is settled in their order of arrival, and none loses its place.
+async fn check_order(shared: &dyn SharedState) {
+    let patience = Duration::from_secs(60);
+    let patience = WaitLimits { for_most: patience, in_all: patience };
+    let first = reserve(shared, wanted(100, 100, 0)).await.grant.expect("it fits");
+    let (served, rounds) = (AtomicU64::new(0), 5);
+    let waiting = (0..rounds).map(|place| {
+        let served = &served;
+        async move {
+            let asked = ReserveQuery { patience, ..wanted(100, 60, 0) };
+            let grant = reserve(shared, asked).await.grant.expect("it fits when it is its turn");
+            assert_eq!(served.fetch_add(1, Ordering::Relaxed), place, "in order of arrival");
+            shared.settle_lease(&grant, NanoUsd(1).into());
+        }
+    });
+    let settling = async {
+        tokio::task::yield_now().await;
+        shared.settle_lease(&first, NanoUsd(10).into());
+    };
+    futures_util::future::join(futures_util::future::join_all(waiting), settling).await;
+    assert_eq!(served.into_inner(), rounds);
 }
 
 /// Lessons come with the model that they concern, and add up.

@@ -2,12 +2,13 @@
 
 use tokio_postgres::{Client, Error};
 
+/// The changes of the tables from version to version. The first makes them.
+const SCHEMAS: [&str; 2] = [include_str!("sql/schema/1.sql"), include_str!("sql/schema/2.sql")];
 /// The version of the tables and functions here. A database of a newer release is left as it is.
-const VERSION: i32 = 1;
+const VERSION: usize = SCHEMAS.len();
 /// The lock that one gateway holds while it makes them.
 const LOCK: i64 = 4_850_180;
 
-const SCHEMA: &str = include_str!("sql/schema.sql");
 /// The functions, in the order in which they need each other.
 const FUNCTIONS: [&str; 6] = [
     include_str!("sql/store.sql"),
@@ -28,16 +29,13 @@ pub(crate) async fn migrate(client: &mut Client) -> Result<(), Error> {
     change
         .batch_execute("CREATE TABLE IF NOT EXISTS softland_meta (version integer NOT NULL)")
         .await?;
-    let row = change.query_opt("SELECT max(version) FROM softland_meta", &[]).await?;
-    let version: Option<i32> = row.and_then(|row| row.get(0));
-    if version.is_none_or(|version| version < VERSION) {
-        if version.is_none() {
-            change.batch_execute(SCHEMA).await?;
+    let row = change.query_one("SELECT coalesce(max(version), 0) FROM softland_meta", &[]).await?;
+    let version = usize::try_from(row.try_get::<_, i32>(0)?).unwrap_or(0);
+    if let Some(schemas @ [_, ..]) = SCHEMAS.get(version..) {
+        for statements in schemas.iter().chain(&FUNCTIONS) {
+            change.batch_execute(statements).await?;
         }
-        for functions in FUNCTIONS {
-            change.batch_execute(functions).await?;
-        }
-        change.execute("INSERT INTO softland_meta VALUES ($1)", &[&VERSION]).await?;
+        change.batch_execute(&format!("INSERT INTO softland_meta VALUES ({VERSION})")).await?;
         tracing::info!(version = VERSION, "the shared database has its tables");
     }
     change.commit().await

@@ -20,7 +20,7 @@ use softland_govern::store::{IDLE_MS, StoreError};
 use softland_govern::{SharedState, StateNote};
 use softland_session::ChainLink;
 use softland_session::core::lease::Amount;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::answer::Answer;
 use crate::money::{
@@ -40,8 +40,9 @@ const NOTES_WAIT: Duration = Duration::from_millis(50);
 const AWAY: Duration = Duration::from_millis(500);
 /// The interval at which a gateway says that it lives.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
-/// The pause after which a waiting request asks again.
-const ASK_AGAIN: Duration = Duration::from_millis(25);
+/// The shortest and the longest pause after which a waiting request asks again. Between them it is an
+/// eighth of the time that it has waited.
+const ASK_AGAIN: [Duration; 2] = [Duration::from_millis(25), Duration::from_millis(250)];
 
 /// A store that runs a script.
 #[async_trait]
@@ -223,12 +224,14 @@ impl<S: ScriptStore> SharedState for RemoteState<S> {
         let [decided, balances, opened] = read_elements(answer).ok_or_else(unreadable)?;
         let balances = read_balances(balances);
         let mut state = (read_decision(&wanted.id, decided), opened);
+        let since = Instant::now();
         let decided = loop {
             let (decided, opened) = state;
             if let Some(decided) = decided {
                 break (decided, opened);
             }
-            sleep(ASK_AGAIN).await;
+            let [shortest, longest] = ASK_AGAIN;
+            sleep((since.elapsed() / 8).clamp(shortest, longest)).await;
             let answer = self.ask_money(&asking.poll).await?;
             let [decided, opened] = read_elements(answer).ok_or_else(unreadable)?;
             state = (read_decision(&wanted.id, decided), opened);

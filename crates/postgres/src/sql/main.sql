@@ -80,13 +80,25 @@ BEGIN
   RETURN total;
 END $$;
 
-CREATE OR REPLACE FUNCTION softland_each(by_host text, operations jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Runs operations, and then, at this time, serves the line: once for all that ask.
+CREATE OR REPLACE FUNCTION softland_batch(by_host text, operations jsonb, looks_at bigint) RETURNS jsonb
+LANGUAGE plpgsql AS $$
 DECLARE
   answers jsonb := '[]';
+  answer jsonb;
   one jsonb;
+  nth integer;
 BEGIN
   FOR one IN SELECT * FROM jsonb_array_elements(operations) LOOP
     answers := answers || jsonb_build_array(jsonb_build_array(1, softland_op(one, by_host)));
+  END LOOP;
+  IF looks_at IS NULL OR NOT EXISTS (SELECT 1 FROM softland_line WHERE verdict IS NULL) THEN RETURN answers; END IF;
+  PERFORM softland_serve_line(looks_at);
+  FOR one, nth IN SELECT op, place - 1 FROM jsonb_array_elements(operations) WITH ORDINALITY AS each (op, place)
+    WHERE op->>'op' IN ('reserve', 'poll') AND answers->(place - 1)::integer->1->0 = '["wait"]' LOOP
+    answer := softland_decided(coalesce(one->'wanted'->>'id', one->>'id'));
+    answers := jsonb_set(answers, ARRAY[nth::text, '1', '0'], answer);
+    answers := jsonb_set(answers, ARRAY[nth::text, '1', '-1'], softland_open_after(answer, one, by_host));
   END LOOP;
   RETURN answers;
 END $$;
@@ -96,6 +108,7 @@ DECLARE
   answers jsonb := '[]';
   one jsonb;
   told bigint;
+  looks_at bigint;
   why text;
 BEGIN
   SELECT seen INTO told FROM softland_hosts WHERE host = by_host;
@@ -103,9 +116,9 @@ BEGIN
     INSERT INTO softland_hosts VALUES (by_host, softland_now())
       ON CONFLICT (host) DO UPDATE SET seen = excluded.seen;
   END IF;
-  PERFORM softland_lock_ahead(operations);
+  looks_at := softland_lock_for(operations);
   BEGIN
-    RETURN softland_each(by_host, operations);
+    RETURN softland_batch(by_host, operations, looks_at);
   EXCEPTION
     WHEN deadlock_detected OR serialization_failure OR lock_not_available OR query_canceled
       OR unique_violation OR foreign_key_violation THEN RAISE;
@@ -114,7 +127,7 @@ BEGIN
   -- One of them has failed, and the others count.
   FOR one IN SELECT * FROM jsonb_array_elements(operations) LOOP
     BEGIN
-      answers := answers || softland_each(by_host, jsonb_build_array(one));
+      answers := answers || softland_batch(by_host, jsonb_build_array(one), NULL);
     EXCEPTION
       WHEN deadlock_detected OR serialization_failure OR lock_not_available OR query_canceled
         OR unique_violation OR foreign_key_violation THEN RAISE;

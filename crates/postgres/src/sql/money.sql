@@ -146,7 +146,8 @@ BEGIN
     'kept', kept.money, 'kept_tokens', kept.tokens);
 END $$;
 
--- The room for a request's claims, and the number of other requests that wait for one of its accounts.
+-- The room for a request's claims, what each of its limited accounts has left, and the number of others
+-- that wait for one of them.
 CREATE OR REPLACE FUNCTION softland_headroom(wanted jsonb, at bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_variable
@@ -156,7 +157,8 @@ DECLARE
   claim jsonb;
   unspent bigint := softland_plenty();
   leases bigint := 0;
-  waiting bigint;
+  lefts jsonb := '{}';
+  waiting bigint := 0;
 BEGIN
   FOR claim IN SELECT * FROM jsonb_array_elements(wanted->'claims') LOOP
     room := softland_room(claim, wanted->'ask'->'scale', at);
@@ -164,36 +166,36 @@ BEGIN
     IF tightest IS NULL OR (room->>'left')::bigint < (tightest->>'left')::bigint THEN tightest := room; END IF;
     unspent := least(unspent, (room->>'unspent')::bigint);
     leases := greatest(leases, (room->>'leases')::bigint);
+    lefts := lefts || jsonb_build_object(claim->>'account', room->'left');
+    waiting := greatest(waiting, (SELECT count(*) - 1 FROM softland_waits w WHERE w.account = claim->>'account'));
   END LOOP;
-  IF tightest IS NULL THEN RETURN NULL; END IF;
-  SELECT coalesce(max(others), 0) INTO waiting FROM (
-    SELECT count(*) AS others FROM softland_line l, jsonb_array_elements(l.wanted->'claims') AS c
-    WHERE l.id <> wanted->>'id' AND c->>'account' IN (
-      SELECT mine->>'account' FROM jsonb_array_elements(wanted->'claims') AS mine
-      WHERE softland_given(mine->'limit') OR softland_given(mine->'tokens_limit'))
-    GROUP BY c->>'account') AS each;
-  RETURN tightest || jsonb_build_object('unspent', unspent, 'leases', leases, 'waiting', waiting);
+  RETURN tightest || jsonb_build_object('unspent', unspent, 'leases', leases, 'waiting', waiting, 'lefts', lefts);
 END $$;
 
--- Takes the line, unless another transaction has it. Nobody waits for it, since its holder waits for
--- accounts.
-CREATE OR REPLACE FUNCTION softland_take_line() RETURNS boolean LANGUAGE sql VOLATILE AS
-  $$ SELECT pg_try_advisory_xact_lock(4850179) $$;
+-- Takes the line, unless another transaction has it or has looked at it just now: looks take a tenth of
+-- the time at most, however many wait. Nobody waits for the line, since its holder waits for accounts.
+CREATE OR REPLACE FUNCTION softland_take_line() RETURNS boolean LANGUAGE sql VOLATILE AS $$
+  SELECT abs(softland_now() - l.at) >= least(greatest(10 * l.took, 15), 250)
+    AND pg_try_advisory_xact_lock(4850179) FROM softland_looked l $$;
 
 -- Locks the accounts that operations will change, in the order of their names, so that no two
--- transactions wait for each other. Rows that do not exist yet are locked as they are made.
-CREATE OR REPLACE FUNCTION softland_lock_ahead(operations jsonb) RETURNS void LANGUAGE plpgsql AS $$
+-- transactions wait for each other. Rows that do not exist yet are locked as they are made. Returns the
+-- time at which the line is to be looked at after the operations, if it is.
+CREATE OR REPLACE FUNCTION softland_lock_for(operations jsonb) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
   names text[];
+  looks_at bigint;
 BEGIN
+  SELECT softland_at(one) INTO looks_at FROM jsonb_array_elements(operations) AS one
+    WHERE one->>'op' IN ('reserve', 'poll') LIMIT 1;
+  IF looks_at IS NOT NULL AND NOT softland_take_line() THEN looks_at := NULL; END IF;
   WITH op AS (SELECT one, one->>'op' AS kind FROM jsonb_array_elements(operations) AS one),
   claims AS (
     SELECT c AS claim, softland_at(op.one) AS at FROM op, jsonb_array_elements(op.one->'wanted'->'claims') AS c
       WHERE op.kind = 'reserve'
-    UNION ALL SELECT c, softland_at(asks.one) FROM softland_line l, jsonb_array_elements(l.wanted->'claims') AS c,
-      (SELECT op.one FROM op WHERE op.kind IN ('reserve', 'poll') LIMIT 1) AS asks
-      WHERE softland_take_line()),
+    UNION ALL SELECT w.claim, looks_at FROM (SELECT DISTINCT v.claim FROM softland_waits v
+      WHERE looks_at IS NOT NULL) AS w),
   held AS (
     SELECT r.accounts FROM softland_reservations r
       WHERE r.id IN (SELECT op.one->>'id' FROM op WHERE op.kind IN ('settle', 'lower', 'leave'))
@@ -204,6 +206,7 @@ BEGIN
     SELECT (softland_claimed(claims.claim, claims.at)).name FROM claims
     UNION ALL SELECT unnest(held.accounts) FROM held) AS each;
   PERFORM 1 FROM softland_accounts a WHERE a.name = ANY (names) ORDER BY a.name FOR NO KEY UPDATE;
+  RETURN looks_at;
 END $$;
 
 -- Makes the rows of a request's accounts, and locks them in the order of their names.
@@ -224,7 +227,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Reserves money, and the tokens that go with it, on all accounts of a request.
+-- Reserves money, and the tokens that go with it, on all accounts of a request, which are locked.
 CREATE OR REPLACE FUNCTION softland_grant(wanted jsonb, money bigint, at bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -237,7 +240,6 @@ DECLARE
   c record;
   lives interval;
 BEGIN
-  PERFORM softland_lock_accounts(wanted, at);
   FOR claim IN SELECT * FROM jsonb_array_elements(wanted->'claims') LOOP
     SELECT * INTO c FROM softland_claimed(claim, at);
     lives := interval '2 days';
@@ -339,43 +341,11 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Serves all requests that wait, in order of arrival. One that has waited for long is not overtaken on
--- the accounts that it lacks.
-CREATE OR REPLACE FUNCTION softland_serve_line(at bigint) RETURNS void LANGUAGE plpgsql AS $$
-#variable_conflict use_variable
-DECLARE
-  place softland_line;
-  closed text[] := '{}';
-  room jsonb;
-  takes bigint;
-  shut boolean;
-  insists bigint;
-BEGIN
-  DELETE FROM softland_line l WHERE at - l.seen > 5000;
-  FOR place IN SELECT * FROM softland_line l ORDER BY l.place LOOP
-    SELECT coalesce(bool_or(c->>'account' = ANY (closed)), false) INTO shut
-      FROM jsonb_array_elements(place.wanted->'claims') AS c
-      WHERE softland_given(c->'limit') OR softland_given(c->'tokens_limit');
-    PERFORM softland_lock_accounts(place.wanted, at);
-    room := softland_headroom(place.wanted, at);
-    takes := CASE WHEN shut THEN NULL ELSE softland_taken(place.wanted, place.since, room, at) END;
-    IF takes IS NOT NULL THEN
-      DELETE FROM softland_line l WHERE l.id = place.id;
-      PERFORM softland_grant(place.wanted, takes, at);
-    ELSIF at - place.since >= 2000
-      AND NOT coalesce((room->>'unspent')::bigint < (place.wanted->'ask'->>'least')::bigint, false) THEN
-      insists := (place.wanted->'ask'->>softland_level(place.wanted, place.since, room, at))::bigint;
-      closed := closed || (SELECT coalesce(array_agg(c->>'account'), '{}')
-        FROM jsonb_array_elements(place.wanted->'claims') AS c
-        WHERE (softland_room(c, place.wanted->'ask'->'scale', at)->>'left')::bigint < insists);
-    END IF;
-  END LOOP;
-END $$;
-
 CREATE OR REPLACE FUNCTION softland_granted(of text) RETURNS jsonb LANGUAGE sql STABLE AS
   $$ SELECT jsonb_build_array('granted', to_jsonb(r.accounts), r.money, r.tokens)
      FROM softland_reservations r WHERE r.id = of AND NOT r.booked $$;
 
+-- Why a request gets nothing.
 CREATE OR REPLACE FUNCTION softland_shortfall(wanted jsonb, room jsonb) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_array(room->>'name',
@@ -390,45 +360,91 @@ LANGUAGE sql STABLE AS $$
       ELSE jsonb_build_array(room->'first', room->'last') END)
   FROM (SELECT softland_balances(ARRAY[room->>'name'])->0 AS balance) AS b $$;
 
--- Decides on a request that waits, after all that came before it. The line's lock is held.
-CREATE OR REPLACE FUNCTION softland_check_waiter(of text, at bigint) RETURNS jsonb
-LANGUAGE plpgsql AS $$
+-- Adds a request to the end of the line. Its claims are there without what differs from run to run.
+CREATE OR REPLACE FUNCTION softland_join_line(wanted jsonb, at bigint) RETURNS void LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
+  own bigint;
+BEGIN
+  INSERT INTO softland_line AS l (id, wanted, since, seen) VALUES (wanted->>'id', wanted, at, at)
+    ON CONFLICT (id) DO UPDATE SET seen = excluded.seen RETURNING l.place INTO own;
+  INSERT INTO softland_waits SELECT c->>'account', own,
+    jsonb_build_object('account', c->'account', 'window', c->'window') #- '{window,holds}'
+    FROM jsonb_array_elements(wanted->'claims') AS c ON CONFLICT DO NOTHING;
+END $$;
+
+-- Takes a request out of the line: what it gets is reserved, or why it gets nothing is noted where it
+-- asks.
+CREATE OR REPLACE FUNCTION softland_decide(place softland_line, takes bigint, room jsonb, is_spent boolean,
+  at bigint) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+BEGIN
+  IF takes IS NOT NULL THEN
+    DELETE FROM softland_line l WHERE l.place = place.place;
+    PERFORM softland_grant(place.wanted, takes, at);
+  ELSE
+    DELETE FROM softland_waits w WHERE w.place = place.place;
+    UPDATE softland_line l SET verdict = jsonb_build_array(CASE WHEN is_spent THEN 'spent' ELSE 'busy' END,
+      softland_shortfall(place.wanted, room)) WHERE l.place = place.place;
+  END IF;
+END $$;
+
+-- Serves all requests that wait, in order of arrival. One that has waited for long is not overtaken on
+-- the accounts that it lacks. At the end of a request's patience the order no longer holds.
+CREATE OR REPLACE FUNCTION softland_serve_line(at bigint) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+  began timestamptz := clock_timestamp();
   place softland_line;
-  answer jsonb;
+  closed text[] := '{}';
   room jsonb;
   takes bigint;
+  is_over boolean;
   is_spent boolean;
 BEGIN
-  PERFORM softland_serve_line(at);
-  UPDATE softland_looked l SET at = softland_now();
-  answer := softland_granted(of);
+  DELETE FROM softland_line l WHERE at - l.seen > 5000;
+  FOR place IN SELECT * FROM softland_line l WHERE l.verdict IS NULL ORDER BY l.place LOOP
+    room := softland_headroom(place.wanted, at);
+    is_spent := coalesce((room->>'unspent')::bigint < (place.wanted->'ask'->>'least')::bigint, false);
+    is_over := is_spent OR at >= place.since + (place.wanted->>'in_all')::bigint;
+    takes := NULL;
+    IF is_over OR NOT coalesce(room->'lefts' ?| closed, false) THEN
+      takes := softland_taken(place.wanted, place.since, room, at);
+    END IF;
+    IF takes IS NOT NULL THEN
+      -- It may have come since the accounts of the line were locked.
+      PERFORM softland_lock_accounts(place.wanted, at);
+      room := softland_headroom(place.wanted, at);
+      takes := softland_taken(place.wanted, place.since, room, at);
+    END IF;
+    IF takes IS NOT NULL OR is_over THEN
+      PERFORM softland_decide(place, takes, room, is_spent, at);
+    ELSIF at - place.since >= 2000 THEN
+      closed := closed || (SELECT coalesce(array_agg(each.key), '{}') FROM jsonb_each_text(room->'lefts') AS each
+        WHERE each.value::bigint < (place.wanted->'ask'->>softland_level(place.wanted, place.since, room, at))::bigint);
+    END IF;
+  END LOOP;
+  UPDATE softland_looked l SET at = softland_now(),
+    took = extract(epoch FROM clock_timestamp() - began) * 1000;
+END $$;
+
+-- What was decided on a request. What is told of it stands in the line no more.
+CREATE OR REPLACE FUNCTION softland_decided(of text) RETURNS jsonb LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+  answer jsonb := softland_granted(of);
+BEGIN
   IF answer IS NOT NULL THEN RETURN answer; END IF;
-  SELECT * INTO place FROM softland_line l WHERE l.id = of;
-  IF NOT FOUND THEN RETURN '["away", "the place is gone"]'; END IF;
-  room := softland_headroom(place.wanted, at);
-  is_spent := coalesce((room->>'unspent')::bigint < (place.wanted->'ask'->>'least')::bigint, false);
-  IF NOT is_spent AND at < place.since + (place.wanted->>'in_all')::bigint THEN RETURN '["wait"]'; END IF;
-  takes := softland_taken(place.wanted, place.since, room, at);
-  DELETE FROM softland_line l WHERE l.id = of;
-  IF takes IS NOT NULL THEN
-    PERFORM softland_grant(place.wanted, takes, at);
-    answer := softland_granted(of);
-  ELSE
-    answer := jsonb_build_array(CASE WHEN is_spent THEN 'spent' ELSE 'busy' END,
-      softland_shortfall(place.wanted, room));
-  END IF;
-  PERFORM softland_serve_line(at);
-  RETURN answer;
+  SELECT coalesce(l.verdict, '["wait"]') INTO answer FROM softland_line l WHERE l.id = of;
+  IF answer->>0 <> 'wait' THEN DELETE FROM softland_line l WHERE l.id = of; END IF;
+  RETURN coalesce(answer, '["away", "the place is gone"]');
 END $$;
 
 -- Whether nobody waits for one of the accounts, and each has room for the most.
 CREATE OR REPLACE FUNCTION softland_is_free(wanted jsonb, at bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-  SELECT NOT EXISTS (SELECT 1 FROM softland_line l, jsonb_array_elements(l.wanted->'claims') AS c
-      WHERE c->>'account' IN (SELECT mine->>'account'
-        FROM jsonb_array_elements(softland_is_free.wanted->'claims') AS mine))
+  SELECT NOT EXISTS (SELECT 1 FROM softland_waits w WHERE w.account IN (SELECT mine->>'account'
+      FROM jsonb_array_elements(softland_is_free.wanted->'claims') AS mine))
     AND coalesce((softland_headroom(wanted, at)->>'left')::bigint >= (wanted->'ask'->>'most')::bigint, true) $$;
 
 CREATE OR REPLACE FUNCTION softland_try_reserve(wanted jsonb, at bigint) RETURNS jsonb
@@ -444,10 +460,8 @@ BEGIN
     PERFORM softland_grant(wanted, (wanted->'ask'->>'most')::bigint, at);
     RETURN softland_granted(wanted->>'id');
   END IF;
-  INSERT INTO softland_line (id, wanted, since, seen) VALUES (wanted->>'id', wanted, at, at)
-    ON CONFLICT (id) DO UPDATE SET seen = excluded.seen;
-  IF NOT softland_take_line() THEN RETURN '["wait"]'; END IF;
-  RETURN softland_check_waiter(wanted->>'id', at);
+  PERFORM softland_join_line(wanted, at);
+  RETURN '["wait"]';
 END $$;
 
 CREATE OR REPLACE FUNCTION softland_open_after(answer jsonb, asked jsonb, by_host text) RETURNS jsonb
@@ -486,23 +500,18 @@ BEGIN
   END;
 END $$;
 
--- Asks again for a request that waits. Somebody looks at the whole line now and then.
+-- Asks again for a request that waits.
 CREATE OR REPLACE FUNCTION softland_op_poll(asked jsonb, by_host text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
   at bigint := softland_at(asked);
-  answer jsonb := softland_granted(asked->>'id');
+  answer jsonb := softland_decided(asked->>'id');
 BEGIN
-  IF answer IS NULL THEN
-    answer := '["wait"]';
+  IF answer->>0 = 'wait' THEN
     UPDATE softland_line l SET seen = at WHERE l.place IN (
-      SELECT own.place FROM softland_line own WHERE own.id = asked->>'id' FOR UPDATE SKIP LOCKED);
-    IF softland_take_line() THEN
-      IF EXISTS (SELECT 1 FROM softland_looked l WHERE abs(softland_now() - l.at) >= 15) THEN
-        answer := softland_check_waiter(asked->>'id', at);
-      END IF;
-    END IF;
+      SELECT own.place FROM softland_line own WHERE own.id = asked->>'id' AND at - own.seen >= 1000
+      FOR UPDATE SKIP LOCKED);
   END IF;
   RETURN jsonb_build_array(answer, softland_open_after(answer, asked, by_host));
 END $$;

@@ -13,7 +13,7 @@ use softland_postgres::PostgresState;
 use softland_session::core::NanoUsd;
 
 use crate::alike::check_alike;
-use crate::outage::{wait_for_balance, wanted};
+use crate::outage::{wait_for_answer, wait_for_balance, wanted};
 use crate::server::PostgresServer;
 
 pub(crate) fn connect(server: &PostgresServer) -> PostgresState {
@@ -66,4 +66,65 @@ async fn gateways_on_one_postgres_hold_one_limit_to_the_nano_dollar() {
     // Eleven times 90 leave 10, which is less than 100.
     assert_eq!(granted, 11);
     wait_for_balance(&*states[0], (NanoUsd(990), NanoUsd::ZERO)).await;
+}
+
+/// A request for 60 of 100 on one account.
+fn asked(id: &str) -> String {
+    let claim = r#"{"account":"all","limit":"100","tokens_limit":null,"window":null}"#;
+    let scale = r#"{"input":"0","input_cost":"0","output":"0","output_pico":"0"}"#;
+    let ask =
+        format!(r#"{{"most":"60","enough":"60","least":"60","most_tokens":"0","scale":{scale}}}"#);
+    let wanted = format!(
+        r#"{{"id":"{id}","claims":[{claim}],"ask":{ask},"for_most":60000,"in_all":60000,"lease":"60000"}}"#
+    );
+    format!(r#"{{"op":"reserve","wanted":{wanted},"balances":[],"spent_before":"0"}}"#)
+}
+
+#[tokio::test]
+#[ignore = "needs postgres"]
+async fn many_that_wait_on_postgres_are_looked_at_once_for_all_that_ask() {
+    let server = PostgresServer::start();
+    wait_for_answer(&connect(&server)).await;
+    let asked: Vec<String> = (0..40).map(|n| asked(&format!("r{n}"))).collect();
+    let polled = (1..40).map(|n| format!(r#"{{"op":"poll","id":"r{n}"}}"#));
+    let polled: Vec<String> = polled.collect();
+    let looks = |operations: &[String]| {
+        server.sql(&format!(
+            "UPDATE softland_looked SET at = 0; SET track_functions = 'pl'; BEGIN;
+             SELECT count(*) FROM jsonb_array_elements(softland_run('h', '[{}]')) AS a
+               WHERE a->1->0 = '[\"wait\"]';
+             SELECT calls FROM pg_stat_xact_user_functions WHERE funcname = 'softland_serve_line';
+             COMMIT",
+            operations.join(",")
+        ))
+    };
+    assert_eq!(looks(&asked), "39\n1", "39 wait behind one, after one look");
+    assert_eq!(looks(&polled), "39\n1");
+    let freed = r#"{"op":"settle","id":"r0","money":"40","tokens":"0"}"#.to_owned();
+    let polled: Vec<String> = std::iter::once(freed).chain(polled).collect();
+    assert_eq!(looks(&polled), "38\n1", "the first of them is served");
+    assert_eq!(server.sql("SELECT id FROM softland_reservations"), "r1");
+    // An account that is spent keeps nobody waiting: each is told when it asks.
+    server.sql("UPDATE softland_accounts SET spent = 100, reserved = 0");
+    assert_eq!(looks(&polled[2..]), "0\n1");
+    assert_eq!(server.sql("SELECT count(*) FROM softland_line, softland_waits"), "0");
+}
+
+#[tokio::test]
+#[ignore = "needs postgres"]
+async fn a_postgres_of_the_first_version_is_brought_up_to_date() {
+    let server = PostgresServer::start();
+    server.sql(include_str!("../../src/sql/schema/1.sql"));
+    server.sql(
+        "CREATE TABLE softland_meta (version integer NOT NULL);
+         INSERT INTO softland_meta VALUES (1);
+         INSERT INTO softland_line (id, wanted, since, seen)
+           VALUES ('one', '{\"claims\": [{\"account\": \"a\"}, {\"account\": \"b\"}]}', 1, 1);
+         INSERT INTO softland_accounts (name, spent, until) VALUES ('all', 7, now() + '1 day')",
+    );
+    let state = connect(&server);
+    wait_for_answer(&state).await;
+    assert_eq!(server.sql("SELECT max(version) FROM softland_meta"), "2");
+    assert_eq!(server.sql("SELECT account FROM softland_waits ORDER BY 1"), "a\nb");
+    assert_eq!(server.sql("SELECT spent FROM softland_accounts"), "7", "nothing is lost");
 }
