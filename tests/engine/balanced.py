@@ -3,7 +3,7 @@
 import collections
 import subprocess
 
-from stack import Stack, answers, free_port, until
+from stack import Stack, free_port, until
 from told import sound, told
 
 CONFIG = """\
@@ -37,22 +37,37 @@ class Balancer:
 
 
 def check_taken_away(binary, program, haproxy, work):
-    """Runs are spread over both workers; when one is killed, its runs go on with the other."""
+    """Runs are spread over both workers; when one is killed or stopped, its runs go on with the other."""
     with Stack(binary, program, work, "balanced") as stack:
         listen = [f"127.0.0.1:{free_port()}" for _ in range(2)]
         balancer = stack.keep(Balancer(haproxy, stack.work, *listen))
         url = f"http://{balancer.at}"
-        # The engine asks through the balancer for the services before a worker has registered.
-        workers = [stack.worker(name, listen=at, advertise=url) for name, at in zip(("one", "two"), listen)]
         stack.folder.take(0.5)
-        followers = [stack.begin("lead")[0] for _ in range(6)]
-        until(lambda: len(stack.folder.ran) > 40, "the runs are on their way")
-        shares = collections.Counter(stack.folder.workers)
-        assert min(shares["one"], shares["two"]) >= 5, f"both have a share: {shares}"
-        workers[0].kill()
-        for follower in followers:
-            status, events = follower.end()
-            report = told(events)
-            assert status == 0 and report["outcome"] == "answered", (status, report)
-        sound(stack.folder, len(followers))
-        return f"{dict(shares)} calls before, {dict(collections.Counter(stack.folder.workers))} in all"
+        # The engine asks through the balancer for the services before a worker has registered.
+        other = stack.worker("two", listen=listen[1], advertise=url)
+        told_of = []
+        for way in ("killed", "stopped"):
+            stack.folder.forget()
+            worker = stack.worker("one", listen=listen[0], advertise=url)
+            told_of.append(take_away(stack, worker, way))
+        other.kill()
+        return "; ".join(told_of)
+
+
+def take_away(stack, worker, way):
+    followers = [stack.begin("lead")[0] for _ in range(6)]
+    until(lambda: len(stack.folder.ran) > 40, "the runs are on their way")
+    shares = collections.Counter(stack.folder.workers)
+    assert min(shares["one"], shares["two"]) >= 5, f"both have a share: {shares}"
+    if way == "killed":
+        worker.kill()
+    else:
+        status, _ = worker.terminate()
+        assert status == 0, worker.said
+    ended = [told(follower.end()[1]) for follower in followers]
+    assert all(end["outcome"] == "answered" for end in ended), ended
+    again = sound(stack.folder, ended)
+    if way == "stopped":
+        interrupted = [end["answer"] for end in ended if "interrupted" in end["answer"]]
+        assert again == 0 and not interrupted, (again, interrupted)
+    return f"{way} after {shares['one']} of {shares.total()} calls, {again} calls again"

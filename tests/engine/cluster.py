@@ -2,7 +2,7 @@
 
 import time
 
-from stack import Server, Stack, free_port, until
+from stack import COST_USD, Server, Stack, free_port, until
 from told import sound, told
 
 
@@ -34,6 +34,7 @@ def check_nodes(binary, program, work):
             worker = stack.worker(listen=worker.listen)
             stack.folder.forget()
             stack.folder.take(0.3)
+            asked = stack.model.asked
             follower, _ = stack.begin("lead")
             until(lambda: "n8" in stack.folder.ran, "the sub-agents are at work")
             began = time.monotonic()
@@ -42,7 +43,9 @@ def check_nodes(binary, program, work):
             status, events = follower.end()
             report = told(events)
             assert status == 0 and report["outcome"] == "answered", (status, report, victim and victim.name)
-            again += sound(stack.folder)
+            bill = (stack.model.asked - asked) * COST_USD
+            assert report["cost_usd"] >= bill * 0.9999, (report, bill)
+            again += sound(stack.folder, [report])
             longest = max(longest, time.monotonic() - began)
             if "interrupted" not in report["answer"]:
                 answers.add(report["answer"])

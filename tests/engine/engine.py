@@ -34,7 +34,7 @@ def check_commands(stack):
     report = told(events)
     assert report["outcome"] == "answered" and events[0]["run"] == run, report
     assert report["cost_usd"] >= stack.model.asked * COST_USD * 0.9999, (report, stack.model.asked)
-    sound(stack.folder)
+    sound(stack.folder, [report])
     listed, _ = stack.softland("runs", "--engine", stack.url)
     assert listed.split()[:2] == [run, "completed"], listed
     rows, _ = stack.softland("runs", "--engine", stack.url, "--json")
@@ -172,7 +172,7 @@ def check_server(stack):
     status, events = follower.end()
     report = told(events)
     assert status == 0 and report["outcome"] == "answered", (status, report)
-    again = sound(stack.folder)
+    again = sound(stack.folder, [report])
     bill = (stack.model.asked - asked) * COST_USD
     assert report["cost_usd"] >= bill * 0.9999, (report, bill)
     worker.kill()
