@@ -1,8 +1,12 @@
 //! Answers of servers that are not quite the protocol's: half of a character in a text, a content
-//! block of a kind that is not known. A caller that waits gets an error or the rest, and never
-//! waits until its time is over.
+//! block that cannot be read. A caller that waits gets an error or the rest, and never waits until
+//! its time is over.
 
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
+
+use crate::tool::cut_line;
 
 /// The message about a text that was cut within a character.
 pub(super) const HALF: &str = "a text in the message holds half of a character: the escape of one \
@@ -11,30 +15,41 @@ pub(super) const HALF: &str = "a text in the message holds half of a character: 
 /// The types of content blocks that are known.
 const KNOWN: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
 
-/// Returns the answer in place of a line that cannot be read as one: the answer with blocks of
-/// other kinds described, or an error for its id. `None` if the line is no answer.
+/// Returns an error for the id of an answer that cannot be read; `None` if the line is no answer.
 pub(super) fn read_answer(line: &[u8]) -> Option<Value> {
-    let Ok(mut answer) = serde_json::from_slice::<Value>(line) else {
+    let Ok(answer) = serde_json::from_slice::<Value>(line) else {
         let id = id_beside_half_a_character(line)?;
         return Some(error_answer(&id, HALF));
     };
-    let id = answer.get("id").filter(|id| id.is_string() || id.is_number())?.clone();
-    let result = answer.get_mut("result")?;
-    let Some(blocks) = result.get_mut("content").and_then(Value::as_array_mut) else {
-        return Some(error_answer(&id, "the result is not of the form that MCP has for it"));
-    };
-    let mut odd = false;
-    for block in blocks {
-        let kind = block.get("type").and_then(Value::as_str).unwrap_or("no type").to_owned();
-        if !KNOWN.contains(&kind.as_str()) {
-            odd = true;
-            let kind: String = kind.chars().take(60).collect();
-            *block = json!({"type": "text", "text": format!("[content of the kind {kind}, which is not known]")});
+    let id = answer.get("id").filter(|id| id.is_string() || id.is_number())?;
+    answer.get("result")?;
+    Some(error_answer(id, "the result is not of the form that MCP has for it"))
+}
+
+/// Reads the result of a tool with each block described that cannot be read. `None` if it is
+/// another result, or none of a tool for more than its blocks.
+pub(super) fn read_tool_result(mut result: Value) -> Option<CallToolResult> {
+    for block in result.get_mut("content")?.as_array_mut()? {
+        if ContentBlock::deserialize(&*block).is_err() {
+            *block = json!({"type": "text", "text": describe_block(block)});
         }
     }
-    match odd {
-        true => Some(answer),
-        false => Some(error_answer(&id, "the result is not of the form that MCP has for it")),
+    serde_json::from_value(result).ok()
+}
+
+/// Describes a block that cannot be read, with its text if it has one.
+fn describe_block(block: &Value) -> String {
+    let kind = block.get("type").and_then(Value::as_str);
+    let name = match kind.map(|kind| (kind, KNOWN.contains(&kind))) {
+        Some((kind, true)) => format!("[content of the kind {kind}, which is not of its form]"),
+        Some((kind, false)) => {
+            format!("[content of the kind {}, which is not known]", cut_line(kind, 60))
+        }
+        None => "[content of no kind]".to_owned(),
+    };
+    match block.as_str().or_else(|| block.get("text")?.as_str()) {
+        Some(text) => format!("{name}\n{text}"),
+        None => name,
     }
 }
 
@@ -96,7 +111,8 @@ fn surrogate(text: &str, at: usize) -> Option<Half> {
 mod tests {
     use serde_json::json;
 
-    use super::{id_beside_half_a_character, mend_surrogates, read_answer};
+    use super::{id_beside_half_a_character, mend_surrogates, read_answer, read_tool_result};
+    use crate::mcp::content::result_output;
 
     #[test]
     fn halves_of_characters_are_found_and_pairs_are_not() {
@@ -130,11 +146,59 @@ mod tests {
     }
 
     #[test]
-    fn one_unknown_block_does_not_lose_the_others() {
-        let line = br#"{"jsonrpc":"2.0","id":"a","result":{"content":[{"type":"text","text":"one"},{"type":"hologram","x":1}]}}"#;
-        let answer = read_answer(line).expect("an answer");
-        assert_eq!(answer["result"]["content"][0]["text"], "one");
-        let said = answer["result"]["content"][1]["text"].as_str().expect("a text");
-        assert!(said.contains("hologram"), "{said}");
+    fn c141_blocks_that_cannot_be_read_are_named_beside_the_others() {
+        for (block, named) in [
+            (
+                json!({"type": "hologram", "x": 1}),
+                "[content of the kind hologram, which is not known]",
+            ),
+            (
+                json!({"type": "note", "text": "its words"}),
+                "[content of the kind note, which is not known]\nits words",
+            ),
+            (json!({"text": "its words"}), "[content of no kind]\nits words"),
+            (json!("its words"), "[content of no kind]\nits words"),
+            (json!(null), "[content of no kind]"),
+            (json!(5), "[content of no kind]"),
+            (json!([]), "[content of no kind]"),
+            (json!({"type": 5}), "[content of no kind]"),
+            (
+                json!({"type": "image", "data": "AA=="}),
+                "[content of the kind image, which is not of its form]",
+            ),
+            (
+                json!({"type": "resource_link", "uri": "file:///a"}),
+                "[content of the kind resource_link, which is not of its form]",
+            ),
+            (
+                json!({"type": "resource", "resource": {}}),
+                "[content of the kind resource, which is not of its form]",
+            ),
+            (
+                json!({"type": "text", "text": 5}),
+                "[content of the kind text, which is not of its form]",
+            ),
+            // Neighbours that can be read.
+            (json!({"type": "text", "text": "one"}), "one"),
+            (
+                json!({"type": "image", "data": "AA==", "mimeType": "image/png"}),
+                "[an image, image/png, 1 bytes, cannot be shown]",
+            ),
+        ] {
+            let kept = json!({"type": "text", "text": "KEPT"});
+            let result = json!({"content": [kept, block, kept], "isError": false});
+            let read = read_tool_result(result).expect("a result");
+            let output = result_output(&read);
+            assert_eq!(output.content, format!("KEPT\n{named}\nKEPT"), "{block}");
+            assert!(!output.is_error);
+        }
+        for other in [
+            json!({}),
+            json!(null),
+            json!({"content": "one"}),
+            json!({"content": [], "isError": "no"}),
+        ] {
+            assert!(read_tool_result(other.clone()).is_none(), "{other}");
+        }
     }
 }

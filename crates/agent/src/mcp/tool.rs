@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::PREFIX;
 use super::client::ServerConnection;
-use super::content;
+use super::{content, odd};
 use crate::tool::{Tool, ToolContext, ToolDef, ToolOutput, cut_line, cut_middle, is_valid_name};
 
 /// The longest description that a model gets, in bytes.
@@ -141,9 +141,12 @@ async fn call_server(
     };
     match answer {
         Ok(ServerResult::CallToolResult(result)) => Ok(content::result_output(&result)),
-        Ok(_) => {
-            Err(format!("server `{name}` answered with something that is not the result of a tool"))
-        }
+        // `rmcp` takes a result with a block that it cannot read for one of another kind.
+        Ok(ServerResult::CustomResult(result)) => match odd::read_tool_result(result.0) {
+            Some(result) => Ok(content::result_output(&result)),
+            None => Err(no_result_message(name)),
+        },
+        Ok(_) => Err(no_result_message(name)),
         Err(ServiceError::McpError(error)) => {
             Err(format!("server `{name}` answered with error {}: {}", error.code.0, error.message))
         }
@@ -153,4 +156,8 @@ async fn call_server(
         )),
         Err(error) => Err(server.failure_message(&error).await),
     }
+}
+
+fn no_result_message(server: &str) -> String {
+    format!("server `{server}` answered with something that is not the result of a tool")
 }
