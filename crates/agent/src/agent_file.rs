@@ -23,6 +23,7 @@ mod commands;
 mod foreign;
 mod front_matter;
 mod keys;
+mod reach;
 mod servers;
 #[cfg(test)]
 mod tests;

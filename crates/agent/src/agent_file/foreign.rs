@@ -4,46 +4,34 @@
 use softland_session::core::policy::PolicyValue;
 
 use super::front_matter::FrontMatterEntry;
-use super::{AgentDraft, Diagnostics, servers, tools};
+use super::reach::{self, Reach, UnknownName};
+use super::{AgentDraft, Diagnostics, tools};
+use crate::tool::cut_line;
 
 /// A restriction that was read. It is carried out once all keys are known.
 #[derive(Debug, Default)]
 pub(super) struct Restrictions {
-    /// The tools that the agent may not have, each with its line and key.
-    denied: Vec<(String, usize, String)>,
+    /// The tools that the agent may not have.
+    denied: Vec<ToolRule>,
+    /// What is allowed and denied in turn. The last rule about a tool holds.
+    permitted: Vec<ToolRule>,
     /// The tools that are switched on or off one by one.
-    switched: Vec<(String, bool)>,
+    switched: Vec<ToolRule>,
     /// The policy keys that other keys set, each with its line and key.
     limits: Vec<(&'static str, u64, usize, String)>,
 }
 
+/// Allows or denies the tools that a name is about.
+#[derive(Debug)]
+struct ToolRule {
+    name: String,
+    allows: bool,
+    line: usize,
+    key: String,
+}
+
 /// The turns of other programs, by their keys.
 const TURNS: [&str; 4] = ["maxTurns", "max_turns", "steps", "maxSteps"];
-
-/// OpenCode's names of permissions, and the tools of ours that each is about. (opencode.ai/docs,
-/// "Permissions", read 2026-11-21)
-const PERMISSIONS: [(&str, &[&str]); 8] = [
-    ("edit", &["write_file", "edit_file"]),
-    ("bash", &["shell"]),
-    ("webfetch", &["http_get"]),
-    ("read", &["read_file"]),
-    ("grep", &["grep"]),
-    ("glob", &["glob"]),
-    ("list", &["list_dir"]),
-    ("task", &["agent"]),
-];
-
-/// OpenCode's names of tools in its older map `tools`, where they differ from ours.
-const SWITCHES: [(&str, &str); 8] = [
-    ("read", "read_file"),
-    ("write", "write_file"),
-    ("edit", "edit_file"),
-    ("patch", "edit_file"),
-    ("bash", "shell"),
-    ("list", "list_dir"),
-    ("webfetch", "http_get"),
-    ("task", "agent"),
-];
 
 /// The tools that change something.
 const CHANGING: [&str; 3] = ["write_file", "edit_file", "shell"];
@@ -59,13 +47,17 @@ impl Restrictions {
             "disallowedTools" => self.take_denied(entry, report),
             "permission" => self.take_permission(entry, report),
             // Of Cursor (cursor.com/docs, the page on subagents, read 2026-11-27).
-            "readonly" if entry.value == PolicyValue::Bool(true) => {
-                CHANGING.iter().for_each(|tool| self.deny((*tool).to_owned(), entry));
+            "readonly" => {
+                if read_switch(entry, report) {
+                    let rules = CHANGING.map(|tool| ToolRule::new(tool, false, entry));
+                    self.denied.extend(rules);
+                }
             }
-            "readonly" if entry.value == PolicyValue::Bool(false) => {}
-            "permissionMode" => refuse_value(entry, report, &["plan", "dontAsk"]),
-            "disable" if entry.value == PolicyValue::Bool(true) => {
-                report.add_error(Some(entry.line), Some("disable"), "the agent is disabled");
+            "permissionMode" => check_mode(entry, report),
+            "disable" => {
+                if read_switch(entry, report) {
+                    report.add_error(Some(entry.line), Some("disable"), "the agent is disabled");
+                }
             }
             "timeout_mins" => self.take_limit("time_limit", entry, report),
             key if TURNS.contains(&key) => self.take_limit("turns_limit", entry, report),
@@ -96,32 +88,32 @@ impl Restrictions {
                 draft.policy.push((key.to_owned(), value));
             }
         }
+        let names: Vec<_> = draft.commands.iter().map(|command| command.name.clone()).collect();
         let tools = draft.tools.get_or_insert_with(tools::default_tools);
-        for (tool, on) in self.switched {
-            match (tool.as_str(), on) {
-                ("*", false) => tools.clear(),
-                ("*", true) => {}
-                (_, true) if tools.contains(&tool) => {}
-                (_, true) => tools.push(tool),
-                (_, false) => tools.retain(|own| *own != tool),
+        for rule in &self.switched {
+            match rule.allows {
+                false => tools.retain(|own| !rule.covers(own, false, report)),
+                true if rule.name == "*" || tools.contains(&rule.name) => {}
+                true => tools.push(rule.name.clone()),
             }
         }
-        for (tool, line, key) in self.denied {
-            if tool == "*" {
-                tools.clear();
-            }
-            tools.retain(|own| *own != tool);
-            let whole = servers::split_name(&tool).and_then(|(server, one)| Some((server, one?)));
-            let rest = |own: &&String| {
-                whole.is_some()
-                    && servers::split_name(own) == whole.map(|(server, _)| (server, None))
-            };
-            if let Some(own) = tools.iter().find(rest) {
-                let message = format!(
-                    "`{tool}` cannot be taken out of `{own}`; name the server's tools in `tools`"
-                );
-                report.add_error(Some(line), Some(&key), message);
-            }
+        let mut is_denied = |tool: &str| {
+            let mut denied = self.denied.iter().any(|rule| rule.covers(tool, false, report));
+            // A later rule may allow what an earlier one denies.
+            let last = self.permitted.iter().rev().find(|rule| rule.covers(tool, true, report));
+            denied |= last.is_some_and(|rule| !rule.allows);
+            denied
+        };
+        tools.retain(|own| !is_denied(own));
+        draft.commands.retain(|command| !is_denied(&command.name));
+        let commands: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (rules, permits) in
+            [(&self.denied, false), (&self.switched, false), (&self.permitted, true)]
+        {
+            let denying = rules.iter().filter(|rule| !rule.allows);
+            denying
+                .filter(|rule| !commands.contains(&rule.name.as_str()))
+                .for_each(|rule| rule.report_unknown(permits, report));
         }
     }
 
@@ -133,11 +125,13 @@ impl Restrictions {
         report: &mut Diagnostics,
     ) {
         for (name, value) in switches {
-            let tool = SWITCHES.iter().find(|(theirs, _)| theirs == name);
-            let tool = tool.map_or_else(|| tools::own_name(name), |(_, own)| (*own).to_owned());
+            let tool = reach::own_tool(name);
             let known = tool == "*" || tools::is_known(&tool);
             match value {
-                PolicyValue::Bool(on) if known || !on => self.switched.push((tool, *on)),
+                PolicyValue::Bool(true) if known => {
+                    self.switched.push(ToolRule::new(&tool, true, entry));
+                }
+                PolicyValue::Bool(false) => self.switched.push(ToolRule::new(name, false, entry)),
                 PolicyValue::Bool(_) => {
                     let message = format!("`{name}` is no tool that can be switched on here");
                     report.add_error(Some(entry.line), Some("tools"), message);
@@ -152,7 +146,11 @@ impl Restrictions {
         for name in names {
             match tools::restricted_name(&name) {
                 Some(_) => refuse_part(entry, &name, report),
-                None => self.deny(tools::own_name(&name), entry),
+                None => {
+                    // `Bash(*)` is all of a tool.
+                    let bare = name.split('(').next().unwrap_or_default().trim();
+                    self.denied.push(ToolRule::new(bare, false, entry));
+                }
             }
         }
     }
@@ -166,7 +164,12 @@ impl Restrictions {
                     match value {
                         PolicyValue::Text(word) => self.take_word(name, word, entry, report),
                         PolicyValue::Map(rules)
-                            if rules.iter().all(|(_, rule)| is_word(rule, "allow")) => {}
+                            if rules.iter().all(|(_, rule)| is_word(rule, "allow")) =>
+                        {
+                            if rules.iter().any(|(calls, _)| calls == "*") {
+                                self.take_word(name, "allow", entry, report);
+                            }
+                        }
                         PolicyValue::Map(rules)
                             if rules.iter().all(|(_, rule)| is_word(rule, "deny")) =>
                         {
@@ -189,13 +192,10 @@ impl Restrictions {
         entry: &FrontMatterEntry,
         report: &mut Diagnostics,
     ) {
-        let known = PERMISSIONS.iter().find(|(permission, _)| *permission == name);
-        match (word, known) {
-            ("allow", _) => {}
-            ("deny", Some((_, tools))) => {
-                tools.iter().for_each(|tool| self.deny((*tool).to_owned(), entry));
+        match word {
+            "allow" | "deny" => {
+                self.permitted.push(ToolRule::new(name, word == "allow", entry));
             }
-            ("deny", None) => self.deny(name.to_owned(), entry),
             _ => {
                 let message = format!(
                     "`{name}: {word}` cannot be held here, where nobody is asked; write allow or deny"
@@ -203,10 +203,6 @@ impl Restrictions {
                 report.add_error(Some(entry.line), Some(&entry.key), message);
             }
         }
-    }
-
-    fn deny(&mut self, tool: String, entry: &FrontMatterEntry) {
-        self.denied.push((tool, entry.line, entry.key.clone()));
     }
 
     fn take_limit(
@@ -232,18 +228,86 @@ impl Restrictions {
     }
 }
 
+impl ToolRule {
+    fn new(name: &str, allows: bool, entry: &FrontMatterEntry) -> Self {
+        Self { name: name.trim().to_owned(), allows, line: entry.line, key: entry.key.clone() }
+    }
+
+    /// Returns true if the rule is about a tool of the agent, or about all tools of a server. One
+    /// that denies only some of these is refused.
+    fn covers(&self, tool: &str, permits: bool, report: &mut Diagnostics) -> bool {
+        match reach::reach_of(&self.name, tool, permits) {
+            Reach::Whole => return true,
+            Reach::Part if !self.allows => {
+                let message = format!(
+                    "`{}` cannot be taken out of `{tool}`; name the server's tools in `tools`",
+                    self.name
+                );
+                report.add_error(Some(self.line), Some(&self.key), message);
+            }
+            Reach::Part | Reach::Nothing => {}
+        }
+        false
+    }
+
+    /// Tells that no tool has the name.
+    fn report_unknown(&self, permits: bool, report: &mut Diagnostics) {
+        let name = cut_line(&self.name, 60);
+        match reach::unknown_name(&self.name, permits) {
+            Some(UnknownName::Near(near)) => {
+                let message = format!("unknown tool `{name}`; did you mean `{near}`?");
+                report.add_error(Some(self.line), Some(&self.key), message);
+            }
+            Some(UnknownName::Elsewhere) => {
+                let message = format!("`{name}` is no tool of the agent");
+                report.add_warning(self.line, Some(&self.key), message);
+            }
+            None => {}
+        }
+    }
+}
+
 fn is_word(value: &PolicyValue, word: &str) -> bool {
     matches!(value, PolicyValue::Text(text) if text == word)
 }
 
-/// Refuses values that restrict the agent in a way that is not known here.
-fn refuse_value(entry: &FrontMatterEntry, report: &mut Diagnostics, refused: &[&str]) {
-    if let Some(value) = refused.iter().find(|value| is_word(&entry.value, value)) {
-        let message = format!(
-            "`{value}` restricts the agent, which is not supported; name the tools that it may \
-             have in `tools`"
-        );
-        report.add_error(Some(entry.line), Some(&entry.key), message);
+/// Reads a switch, which is off without a value.
+fn read_switch(entry: &FrontMatterEntry, report: &mut Diagnostics) -> bool {
+    match &entry.value {
+        PolicyValue::Bool(on) => *on,
+        PolicyValue::Null => false,
+        PolicyValue::Text(text) if text.eq_ignore_ascii_case("true") => true,
+        PolicyValue::Text(text) if text.eq_ignore_ascii_case("false") => false,
+        other => {
+            report.add_value_error(entry, "true or false", &other.to_string());
+            false
+        }
+    }
+}
+
+/// The modes of permissions that restrict nothing here, where nobody is asked. (code.claude.com,
+/// the page on sub-agents, read 2026-11-21)
+const FREE_MODES: [&str; 4] = ["default", "acceptEdits", "auto", "bypassPermissions"];
+
+/// The modes that restrict the agent in a way that is not known here.
+const STRICT_MODES: [&str; 2] = ["plan", "dontAsk"];
+
+/// Refuses every mode of permissions but those that restrict nothing.
+fn check_mode(entry: &FrontMatterEntry, report: &mut Diagnostics) {
+    let given = entry.value.to_string();
+    let is = |mode: &&str| matches!(&entry.value, PolicyValue::Text(text) if text.eq_ignore_ascii_case(mode));
+    if entry.value == PolicyValue::Null || FREE_MODES.iter().any(|mode| is(mode)) {
+        return;
+    }
+    match STRICT_MODES.iter().find(|mode| is(mode)) {
+        Some(mode) => {
+            let message = format!(
+                "`{mode}` restricts the agent, which is not supported; name the tools that it may \
+                 have in `tools`"
+            );
+            report.add_error(Some(entry.line), Some(&entry.key), message);
+        }
+        None => report.add_value_error(entry, &FREE_MODES.join(", "), &given),
     }
 }
 

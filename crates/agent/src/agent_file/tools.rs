@@ -83,6 +83,12 @@ pub(super) fn own_name(name: &str) -> String {
     ALIASES.iter().find(|(alias, _)| *alias == bare).map_or(bare, |(_, name)| name).to_owned()
 }
 
+/// Returns the names that a tool of ours has here and in Claude Code.
+pub(super) fn names_of(tool: &str) -> impl Iterator<Item = &str> {
+    let theirs = ALIASES.iter().filter(move |(_, own)| *own == tool).map(|(alias, _)| *alias);
+    std::iter::once(tool).chain(theirs)
+}
+
 /// Reads names of tools; `None` if there are none, or if the entry is invalid.
 pub(super) fn read_names(
     entry: &FrontMatterEntry,
@@ -165,15 +171,15 @@ fn resolve_name(
 
 /// Guesses the intended tool from the corrections that the name needs. Two swapped letters are one
 /// mistake.
-fn guess_tool(name: &str) -> Option<&'static str> {
+pub(super) fn guess_tool(name: &str) -> Option<&'static str> {
     find_nearest(name, known_tools()).or_else(|| known_tools().find(|tool| is_swapped(name, tool)))
 }
 
-fn known_tools() -> impl Iterator<Item = &'static str> {
+pub(super) fn known_tools() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().copied().chain([AGENT_TOOL])
 }
 
-fn is_swapped(a: &str, b: &str) -> bool {
+pub(super) fn is_swapped(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.chars().collect());
     let differ: Vec<usize> = (0..a.len()).filter(|at| a.get(*at) != b.get(*at)).collect();
     match differ.as_slice() {

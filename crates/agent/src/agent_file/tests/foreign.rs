@@ -55,11 +55,82 @@ fn no_restriction_is_dropped() {
         ("tools: read_file\npermissionMode: default", "read_file"),
         ("tools: read_file\ndisable: true", "refused: disable"),
         ("tools: read_file\ndisable: false", "read_file"),
+        ("tools: read_file\ndisable:", "read_file"),
+        ("tools: read_file\ndisable: 'true'", "refused: disable"),
+        ("tools: read_file\ndisable: 'false'", "read_file"),
+        ("tools: read_file\ndisable: perhaps", "refused: disable"),
+        ("tools: Read, Edit\nreadonly: 'true'", "read_file"),
+        ("tools: Read, Edit\nreadonly: 1", "refused: readonly"),
+        ("tools: read_file\npermissionMode: Plan", "refused: permissionMode"),
+        ("tools: read_file\npermissionMode: paln", "refused: permissionMode"),
+        ("tools: read_file\npermissionMode: [plan]", "refused: permissionMode"),
+        ("tools: read_file\npermissionMode: bypassPermissions", "read_file"),
     ] {
         assert_eq!(allowed(lines), wanted, "{lines}");
     }
     // Without `tools` the agent has the tools of every agent, less those.
     assert!(!allowed("disallowedTools: Read").split(' ').any(|tool| tool == "read_file"));
+}
+
+#[test]
+fn c142_names_in_restrictions_are_carried_out_or_refused() {
+    for (lines, wanted) in [
+        ("tools: Read, Bash\ndisallowedTools: bash", "read_file"),
+        ("tools: Read, Bash\ndisallowedTools: BASH", "read_file"),
+        ("tools: Read, Bash\ndisallowedTools: shell", "read_file"),
+        ("tools: Read, Write\ndisallowedTools: write", "read_file"),
+        ("tools: Read, Write\ndisallowedTools: Wrtie", "refused: disallowedTools"),
+        ("tools: Read, Write\ndisallowedTools: write_fiel", "refused: disallowedTools"),
+        ("tools: Read, Write\ndisallowedTools: '*'", ""),
+        ("tools: Read, Write\ndisallowedTools: 'w*'", "read_file"),
+        ("tools: Read, Bash\ndisallowedTools: Bash(*)", "read_file"),
+        // Tools of Claude Code that nobody has here.
+        ("tools: Read\ndisallowedTools: TodoWrite, NotebookEdit, WebSearch", "read_file"),
+        ("tools: Write, Edit\ndisallowedTools: edit", "write_file"),
+        ("tools: Read, Write, Edit\npermission:\n  write: deny", "read_file edit_file"),
+        ("tools: Read, Write, Edit\npermission:\n  patch: deny", "read_file write_file"),
+        ("tools: Read, Write, Edit\npermission:\n  edit: deny", "read_file"),
+        ("tools: Read, Bash\npermission:\n  Bash: deny", "read_file"),
+        ("tools: Read, Bash\npermission:\n  shell: deny", "read_file"),
+        ("tools: Read, Write\npermission:\n  'w*': deny", "read_file"),
+        ("tools: Read, Write\npermission:\n  wriet: deny", "refused: permission"),
+        (
+            "tools: Read, WebFetch\nhttp_allow: [a.b]\npermission:\n  websearch: deny",
+            "read_file http_get",
+        ),
+        // The last rule about a tool holds.
+        ("tools: Read, Write\npermission:\n  '*': deny\n  read: allow", "read_file"),
+        ("tools: Read, Write\npermission:\n  read: allow\n  '*': deny", ""),
+        ("tools: Read, Bash\npermission:\n  '*': deny\n  bash: {'*': allow}", "shell"),
+        ("tools: Read, Bash\npermission:\n  '*': deny\n  bash: {'git *': allow}", ""),
+        // Of servers.
+        ("tools: Read, mcp__s\npermission:\n  's_*': deny", "read_file"),
+        ("tools: Read, mcp__s\npermission:\n  s_drop: deny", "refused: permission"),
+        ("tools: Read, mcp__s__t\npermission:\n  'mcp__*': deny", "read_file"),
+        ("tools: Read, mcp__s\ndisallowedTools: mcp__other", "read_file mcp__s"),
+        // Switches.
+        ("tools:\n  'bash*': false\n  bash: true", "read_file grep glob list_dir shell"),
+        ("tools:\n  bash: true\n  'b*': false", "read_file grep glob list_dir"),
+        ("tools:\n  Read: false\n  '?rep': false", "glob list_dir"),
+        ("tools:\n  wrtie: false", "refused: tools"),
+    ] {
+        assert_eq!(allowed(lines), wanted, "{lines}");
+    }
+    let commands = |lines: &str| {
+        let run = "commands:\n  deploy: {description: d, schema: {type: object}, run: echo}\n";
+        AgentFile::parse("a.md", &with(&format!("{run}{lines}"))).0.unwrap().commands.len()
+    };
+    for (lines, left) in [
+        ("tools: Read\ndisallowedTools: deploy", 0),
+        ("tools: Read\npermission: deny", 0),
+        ("tools: Read\ndisallowedTools: Read", 1),
+    ] {
+        assert_eq!(commands(lines), left, "{lines}");
+    }
+    let told = check(&with("disallowedTools: TodoWrite"));
+    assert_eq!(told, "warning: a.md:4: disallowedTools: `TodoWrite` is no tool of the agent");
+    let told = check(&with("permission: {wriet: deny}"));
+    assert_eq!(told, "a.md:4: permission: unknown tool `wriet`; did you mean `write`?");
 }
 
 #[test]
