@@ -75,7 +75,17 @@ const UNITS: [&str; 22] = [
 const SHORT_UNITS: [&str; 2] = ["m", "h"];
 
 /// Folders of temporary files.
-const TEMPORARY: [&str; 5] = ["/tmp/", "/var/folders/", "/var/tmp/", "\\Temp\\", "/dev/shm/"];
+const TEMPORARY: [&str; 6] =
+    ["/tmp/", "/var/folders/", "/var/tmp/", "\\Temp\\", "/Temp/", "/dev/shm/"];
+
+/// The beginnings of names below a folder of temporary files that are folders of such names again.
+const NESTED: [&str; 1] = ["pytest-of-"];
+
+/// Programs that write their process id behind their name, as in `(node:4013)`.
+const RUNTIMES: [&str; 4] = ["node", "bun", "deno", "electron"];
+
+/// The fewest characters of an id of letters and digits, such as that of a request.
+const ID_LENGTH: usize = 16;
 
 /// Returns the digest of the text of a failure.
 #[must_use]
@@ -97,11 +107,45 @@ pub fn digest_failure(text: &str) -> Digest {
 /// Splits a text at white space, which may be written as an escape.
 fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace())
-        .flat_map(|part| part.split("\\n"))
-        .flat_map(|part| part.split("\\t"))
+        .flat_map(split_escapes)
         // Members of JSON.
         .flat_map(|part| part.split(",\""))
         .filter(|word| !word.is_empty())
+}
+
+/// Splits a part at the escapes `\n` and `\t`, but not at the folders of a path of Windows
+/// (`C:\new\tmp`).
+fn split_escapes(part: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(part);
+    let is_path = holds_windows_path(part);
+    core::iter::from_fn(move || {
+        let text = rest.take()?;
+        let Some(at) = find_escape(text).filter(|_| !is_path) else { return Some(text) };
+        rest = text.get(at + 2..);
+        text.get(..at)
+    })
+}
+
+/// Returns the place of the first `\n` or `\t` whose backslash is not itself escaped.
+fn find_escape(text: &str) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = text.get(from..)?.find('\\').map(|at| from + at) {
+        match text.as_bytes().get(at + 1) {
+            Some(b'n' | b't') => return Some(at),
+            Some(b'\\') => from = at + 2,
+            _ => from = at + 1,
+        }
+    }
+    None
+}
+
+/// Returns true for a path with a drive that is written without escapes.
+fn holds_windows_path(part: &str) -> bool {
+    let drive = |bytes: &[u8]| match bytes {
+        [letter, b':', b'\\', next] => letter.is_ascii_alphabetic() && *next != b'\\',
+        _ => false,
+    };
+    part.as_bytes().windows(4).any(drive)
 }
 
 /// Returns the parts of a word that are the same in every run. `before` and `next` are the words
@@ -118,6 +162,12 @@ fn stable_parts<'w>(word: &'w str, before: &str, next: &str) -> (&'w str, &'w st
     if holds_date(word) || is_clock(bare) || is_duration(bare) || is_id || is_offset(word) {
         return ("", "");
     }
+    if is_placed_id(word, bare, before, next) {
+        return ("", "");
+    }
+    if let Some(name) = name_before_id(bare) {
+        return (name, "");
+    }
     if let Some((name, time)) = bare.rsplit_once([':', '='])
         && is_time_stamp(time)
     {
@@ -128,9 +178,9 @@ fn stable_parts<'w>(word: &'w str, before: &str, next: &str) -> (&'w str, &'w st
     {
         return (name, "");
     }
-    if let Some((name, number)) = bare.split_once('=')
+    if let Some((name, number)) = bare.split_once(['=', ':'])
         && is_number(number)
-        && is_numbered(name, number)
+        && (is_numbered(trim_marks(name), number) || (RUNTIMES.contains(&name) && word != bare))
     {
         return (name, "");
     }
@@ -152,6 +202,34 @@ fn stable_parts<'w>(word: &'w str, before: &str, next: &str) -> (&'w str, &'w st
         true => ("", ""),
         false => (word, ""),
     }
+}
+
+/// Returns true for a number that is a process's, a thread's or a time by where it stands.
+fn is_placed_id(word: &str, bare: &str, before: &str, next: &str) -> bool {
+    // Rust: `thread 'main' (4013) panicked at`.
+    let of_thread = word.starts_with('(') && is_number(bare) && next.starts_with("panicked");
+    // Logs of Google's libraries: `E1128 10:00:01.000997  4013 server.go:21] refused`.
+    let letter = bare.trim_start_matches(['I', 'W', 'E', 'F']);
+    let of_glog = letter.len() == 4 && bare.len() == 5 && is_number(letter) && is_clock(next);
+    let of_glog = of_glog || (is_number(bare) && is_clock(before) && next.ends_with(']'));
+    // The kernel: `[  12.000000] usb 1-1`. The seconds have six digits of a fraction.
+    let fraction = bare.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let bracket = word.starts_with('[') || before == "[";
+    let of_kernel = bracket && word.ends_with(']') && fraction == 6 && is_decimal(bare);
+    of_thread || of_glog || of_kernel
+}
+
+/// Returns the part of a word before an id at its end: `request_id":"req_` of a request's,
+/// `Foo@` of an object's in Java.
+fn name_before_id(bare: &str) -> Option<&str> {
+    let at = bare.rfind(['_', '-', ':', '=', '"', '@', '/']).map_or(0, |at| at + 1);
+    let (name, id) = bare.split_at_checked(at)?;
+    let digits = id.bytes().filter(u8::is_ascii_digit).count();
+    let mixed = digits >= 3 && digits < id.len() && id.bytes().all(|b| b.is_ascii_alphanumeric());
+    // A version (`left-pad@12`) is shorter.
+    let of_object =
+        name.ends_with('@') && id.len() > 4 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ((mixed && id.len() >= ID_LENGTH) || of_object).then_some(name)
 }
 
 /// Returns true if a number behind this word is another in every run.
@@ -196,12 +274,21 @@ fn is_offset(word: &str) -> bool {
 
 /// Returns true for a word with a date in it, such as a time stamp or the name of a log.
 fn holds_date(word: &str) -> bool {
-    word.as_bytes().windows(10).any(|part| {
-        part.iter().enumerate().all(|(at, byte)| match at {
-            4 | 7 => matches!(byte, b'-' | b'/' | b'_'),
+    // `20261128T100500`
+    let compact = word.as_bytes().windows(15).any(|part| {
+        let digits = part.iter().enumerate().all(|(at, byte)| match at {
+            8 => matches!(byte, b'T' | b'-' | b'_'),
             _ => byte.is_ascii_digit(),
+        });
+        digits && (part.starts_with(b"20") || part.starts_with(b"19"))
+    });
+    compact
+        || word.as_bytes().windows(10).any(|part| {
+            part.iter().enumerate().all(|(at, byte)| match at {
+                4 | 7 => matches!(byte, b'-' | b'/' | b'_'),
+                _ => byte.is_ascii_digit(),
+            })
         })
-    })
 }
 
 /// Returns true for a time of day to the second. A place in a file (`12:5`) has one colon.
@@ -257,14 +344,30 @@ fn without_bracketed_id(word: &str) -> (&str, &str) {
 /// Returns a path without the name below a folder of temporary files, if the name is made up.
 fn without_temporary_name(word: &str) -> Option<(&str, &str)> {
     let (folder, at) = TEMPORARY.iter().find_map(|folder| Some((folder, word.find(folder)?)))?;
-    let name_at = at + folder.len();
-    let rest = word.get(name_at..)?;
-    let end = rest.find(['/', '\\', ':', ')', '"', '\'']).unwrap_or(rest.len());
-    let name = rest.get(..end)?;
-    let random = name.bytes().any(|byte| byte.is_ascii_digit())
-        || (name.bytes().any(|b| b.is_ascii_lowercase())
-            && name.bytes().any(|b| b.is_ascii_uppercase()));
-    random.then(|| (word.get(..name_at).unwrap_or_default(), rest.get(end..).unwrap_or_default()))
+    let start = at + folder.len();
+    let mut name_at = start;
+    if *folder == "/var/folders/" {
+        // The names of a user and of `T`, the user's folder, stand before it.
+        let own = word.get(start..)?.find("/T/");
+        name_at += own.map_or(0, |own| own + "/T/".len());
+    }
+    loop {
+        // A backslash may be written as an escape.
+        let rest = word.get(name_at..)?;
+        let rest = rest.trim_start_matches('\\');
+        name_at = word.len() - rest.len();
+        let end = rest.find(['/', '\\', ':', ')', '"', '\'']).unwrap_or(rest.len());
+        let name = rest.get(..end)?;
+        let below = rest.get(end..)?;
+        if NESTED.iter().any(|nested| name.starts_with(nested)) && below.starts_with(['/', '\\']) {
+            name_at += end + 1;
+            continue;
+        }
+        let random = name.bytes().any(|byte| byte.is_ascii_digit())
+            || (name.bytes().any(|b| b.is_ascii_lowercase())
+                && name.bytes().any(|b| b.is_ascii_uppercase()));
+        return random.then(|| (word.get(..start).unwrap_or_default(), below));
+    }
 }
 
 #[cfg(test)]
@@ -323,6 +426,74 @@ mod tests {
             ("node[4013]: no", "node[4014]: no", "deno[4013]: no"),
             ("array[4] is no", "array[4] is no", "array[5] is no"),
             ("pid=12 died", "pid=13 died", "code=13 died"),
+            ("pid:12 died", "pid:13 died", "code:13 died"),
+            ("(node:4000) Warning: x", "(node:4013) Warning: x", "(line:4013) Warning: x"),
+            (
+                "thread 'main' (40000) panicked at a.rs:5:9",
+                "thread 'main' (40013) panicked at a.rs:5:9",
+                "thread 'main' (40000) panicked at a.rs:6:9",
+            ),
+            ("found (3) errors", "found (3) errors", "found (4) errors"),
+            (
+                "E1128 10:00:01.000997  4000 server.go:21] refused",
+                "E1129 10:00:02.001997  4013 server.go:21] refused",
+                "E1128 10:00:01.000997  4000 server.go:22] refused",
+            ),
+            ("E1128 of the compiler", "E1128 of the compiler", "E1129 of the compiler"),
+            (
+                "{\"level\":50,\"time\":1767000000000,\"pid\":4000,\"msg\":\"boom\"}",
+                "{\"level\":50,\"time\":1767000001234,\"pid\":4001,\"msg\":\"boom\"}",
+                "{\"level\":40,\"time\":1767000000000,\"pid\":4000,\"msg\":\"boom\"}",
+            ),
+            ("[  12.000000] usb 1-1: no", "[  13.000777] usb 1-1: no", "[  12.000000] usb 1-2: no"),
+            ("[12.5] is bad", "[12.5] is bad", "[13.5] is bad"),
+            ("20261128T100500Z boom", "20261128T100601Z boom", "20261128T100500Z bang"),
+            ("id 20261128 is bad", "id 20261128 is bad", "id 20261129 is bad"),
+            (
+                "ENOENT /var/folders/zz/abc12/T/tmp1a2b/a.js",
+                "ENOENT /var/folders/zz/abc77/T/tmp9f3c/a.js",
+                "ENOENT /var/folders/zz/abc12/T/tmp1a2b/b.js",
+            ),
+            (
+                "/tmp/pytest-of-root/pytest-1/test_a0 missing",
+                "/tmp/pytest-of-root/pytest-12/test_a0 missing",
+                "/tmp/pytest-of-root/pytest-1/test_a1 missing",
+            ),
+            ("/tmp/work/test_1.py bad", "/tmp/work/test_1.py bad", "/tmp/work/test_2.py bad"),
+            (
+                "C:\\Users\\me\\AppData\\Local\\Temp\\tmp1a2b\\a.txt not found",
+                "C:\\Users\\me\\AppData\\Local\\Temp\\tmp9f3c\\a.txt not found",
+                "C:\\Users\\me\\AppData\\Local\\Temp\\tmp1a2b\\b.txt not found",
+            ),
+            (
+                "\"C:\\\\Local\\\\Temp\\\\nod1a2b\\\\a.txt\"",
+                "\"C:\\\\Local\\\\Temp\\\\nod9f3c\\\\a.txt\"",
+                "\"C:\\\\Local\\\\Temp\\\\nod1a2b\\\\b.txt\"",
+            ),
+            ("C:\\new\\n5 bad", "C:\\new\\n5 bad", "C:\\new\\n6 bad"),
+            (
+                "{\"error\":\"bad\",\"request_id\":\"req_0a1b2c3d4e5f60718293a4b5\"}",
+                "{\"error\":\"bad\",\"request_id\":\"req_f0a1b2c3d4e5f60718293a4b\"}",
+                "{\"error\":\"worse\",\"request_id\":\"req_0a1b2c3d4e5f60718293a4b5\"}",
+            ),
+            (
+                "denied (Request ID: 0A1B2C3D4E5F6071)",
+                "denied (Request ID: F0A1B2C3D4E5F607)",
+                "denied (Device ID: 0A1B2C3D4E5F6071)",
+            ),
+            (
+                "Running src/lib.rs (target/debug/deps/a-0a1b2c3d4e5f6071)",
+                "Running src/lib.rs (target/debug/deps/a-f0a1b2c3d4e5f607)",
+                "Running src/lib.rs (target/debug/deps/b-0a1b2c3d4e5f6071)",
+            ),
+            ("Error: Foo@1a2b3c", "Error: Foo@1a2b89", "Error: Bar@1a2b3c"),
+            ("no left-pad@12", "no left-pad@12", "no left-pad@13"),
+            ("FAIL test_addition_12", "FAIL test_addition_12", "FAIL test_addition_13"),
+            (
+                "expected delay 100, got 150",
+                "expected delay 100, got 150",
+                "expected delay 100, got 145",
+            ),
             ("attempt 1 of 5: refused", "attempt 2 of 5: refused", "attempt 1 of 5: no route"),
             ("(attempt 1/5) refused", "(attempt 2/5) refused", "(step 2/5) refused"),
             ("/tmp/tmp12ab/a.py is bad", "/tmp/tmp77xx/a.py is bad", "/tmp/tmp12ab/b.py is bad"),
@@ -346,9 +517,29 @@ mod tests {
 
     #[test]
     fn any_text_has_an_identity() {
-        for text in
-            ["", " ", "\\", "[", "]:", "0x", "=", ":", "/tmp/", "é1é", "1é", "-", "1-2-3-4-5"]
-        {
+        for text in [
+            "",
+            " ",
+            "\\",
+            "\\\\",
+            "C:\\",
+            "é:\\n",
+            "@",
+            "/var/folders/",
+            "/tmp/pytest-of-",
+            "/tmp/pytest-of-a/",
+            "(1)",
+            "[",
+            "]:",
+            "0x",
+            "=",
+            ":",
+            "/tmp/",
+            "é1é",
+            "1é",
+            "-",
+            "1-2-3-4-5",
+        ] {
             assert_eq!(digest_failure(text), digest_failure(text), "{text}");
         }
     }
