@@ -35,7 +35,13 @@ pub(crate) struct Message<'a> {
     reasoning: Option<Str<'a>>,
     refusal: Option<Str<'a>>,
     gives: bool,
+    /// The first member that holds something in the place of `content`.
+    beside: Option<&'static str>,
 }
+
+/// Members that hold texts or calls in messages of other programs.
+const BESIDE: [&str; 8] =
+    ["text", "blocks", "segments", "parts", "message", "value", "body", "tool_uses"];
 
 /// One block of a message's content.
 #[derive(Debug, Default)]
@@ -133,10 +139,35 @@ impl<'a> Message<'a> {
                 self.is_error = cursor.read_bool_or_skip()? == Some(true);
                 return Ok(());
             }
-            _ => return Ok(()),
+            _ => return self.note_member(key, cursor),
         };
         *target = cursor.read_string_or_skip()?.map(|(text, _)| text);
         Ok(())
+    }
+
+    /// Notes a member that may hold what `content` does elsewhere.
+    fn note_member(&mut self, key: &str, cursor: &mut Cursor<'a>) -> Result<(), Error> {
+        let Some(known) = BESIDE.iter().find(|known| **known == key) else { return Ok(()) };
+        let value = cursor.skip_value()?.slice_of(cursor.text());
+        let inner = value.get(1..value.len().saturating_sub(1)).unwrap_or_default();
+        if value.starts_with(['"', '[', '{']) && !inner.trim().is_empty() {
+            self.beside.get_or_insert(known);
+        }
+        Ok(())
+    }
+
+    /// Returns the member that holds what the message says, if its `content` holds nothing and none
+    /// of the members that are read does.
+    fn unread_member(&self) -> Option<&'static str> {
+        let is_blank = |block: &Block<'_>| {
+            block.text.map_or(block.json.is_empty(), |text| text.is_empty()) && block.kind.is_none()
+        };
+        let read = self.refusal.is_some()
+            || self.gives
+            || self.function_call.is_some()
+            || !self.calls.is_empty()
+            || !self.content.iter().all(is_blank);
+        self.beside.filter(|_| self.role.is_some() && !read)
     }
 
     pub(crate) fn has_role(&self, role: &str) -> bool {
@@ -160,7 +191,7 @@ impl<'a> Message<'a> {
             draft.add_hidden(Some(text));
         }
         draft.hidden |= self.hidden;
-        draft.gives |= self.gives;
+        draft.gives |= self.gives || self.unread_member().is_some();
         for call in &self.calls {
             let call = Fields::from_json(call)?;
             let inner = call.object("function").or_else(|| call.object("custom"));
@@ -266,7 +297,9 @@ fn read_blocks<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Block<'a>>, Error> {
                 Ok::<_, Error>(())
             })?;
         }
-        Kind::Object | Kind::Number | Kind::Bool | Kind::Null => {
+        // One block without a list around it.
+        Kind::Object => list.push(Block::from_cursor(cursor)?),
+        Kind::Number | Kind::Bool | Kind::Null => {
             cursor.skip_value()?;
         }
     }
@@ -343,6 +376,9 @@ impl<'a> Block<'a> {
             draft.add_hidden(self.text);
         } else if let Some(text) = self.text {
             draft.add_text(text);
+        } else if unread::name_unread(self).is_some() {
+            // It may be a text or a call, and is no silence.
+            draft.gives = true;
         } else {
             draft.hidden = true;
         }

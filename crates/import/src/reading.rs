@@ -77,11 +77,20 @@ struct FileResult<S> {
     /// The ids of a database of opencode's.
     database: Option<RecordIds>,
     unreadable: Vec<(Option<u64>, String)>,
+    /// The reason why there are no runs, for a file of which that is no mistake.
+    no_runs: Option<String>,
 }
 
 impl<S> Default for FileResult<S> {
     fn default() -> Self {
-        Self { form: None, sink: None, ids: None, database: None, unreadable: Vec::new() }
+        Self {
+            form: None,
+            sink: None,
+            ids: None,
+            database: None,
+            unreadable: Vec::new(),
+            no_runs: None,
+        }
     }
 }
 
@@ -154,7 +163,7 @@ fn read_file<S: Sink>(
         form => read_other(form, &mut input, &mut out),
     }
     finish_file(&input, &mut out);
-    list_turnless(form, &mut out);
+    read.no_runs = list_turnless(form, &mut out);
     read.unreadable = out.unreadable;
     read.sink = read.form.is_some().then_some(taker);
     read
@@ -175,10 +184,18 @@ fn read_other(form: Form, input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     }
 }
 
-/// Lists a file of a known kind that holds no turn of a model.
-fn list_turnless(form: Form, out: &mut StepOutput<'_>) {
-    // These files hold whole sessions. The others may be parts of something else: a file of Claude
-    // Code may hold nothing but the summary of another one.
+/// Lists a file of a known kind that holds no turn of a model. Returns the reason if such a file is
+/// normal beside others.
+fn list_turnless(form: Form, out: &mut StepOutput<'_>) -> Option<String> {
+    if !out.has_no_turn() || !out.unreadable.is_empty() {
+        return None;
+    }
+    let reason = format!("read as {}, and no turn of a model was found", form.kind().name());
+    // A file of Claude Code may hold nothing but the summary of another one.
+    if form == Form::ClaudeCode {
+        return Some(reason);
+    }
+    // These files hold whole sessions. The others may be parts of something else.
     let whole = matches!(
         form,
         Form::Codex
@@ -198,12 +215,10 @@ fn list_turnless(form: Form, out: &mut StepOutput<'_>) {
             | Form::OpenHands(Place::Trajectory)
             | Form::LiteLlm
     );
-    if whole && out.has_no_turn() && out.unreadable.is_empty() {
-        out.list_unreadable(
-            None,
-            format!("read as {}, and no turn of a model was found", form.kind().name()),
-        );
+    if whole {
+        out.list_unreadable(None, reason);
     }
+    None
 }
 
 /// Returns true if a file is read together with others of its folder.
@@ -315,7 +330,10 @@ fn reread_duplicates<S: Sink>(
         let again =
             !known.messages.is_disjoint(&ids.messages) || !known.lines.is_disjoint(&ids.lines);
         if again {
+            // A file whose turns count elsewhere has turns.
+            let no_runs = slot.no_runs.take();
             *slot = read_file(file, sink, &AtomicU64::new(0), &|| true, &known);
+            slot.no_runs = no_runs;
         }
         known.messages.extend(ids.messages);
         known.lines.extend(ids.lines);
@@ -328,12 +346,18 @@ fn collect_results<S>(
     mut unreadable: Vec<Unreadable>,
 ) -> Recordings<S> {
     let mut sources = Vec::with_capacity(found.len());
+    // They stand behind what could not be read, which matters more.
+    let mut no_runs = Vec::new();
     for (FoundFile { path, bytes }, file) in found.into_iter().zip(read) {
         for (line, reason) in file.unreadable {
             unreadable.push(Unreadable { path: path.clone(), line, reason });
         }
+        if let Some(reason) = file.no_runs {
+            no_runs.push(Unreadable { path: path.clone(), line: None, reason });
+        }
         let kind = file.form.map(Form::kind);
         sources.push(Source { path, kind, bytes, sink: file.sink });
     }
+    unreadable.append(&mut no_runs);
     Recordings { sources, unreadable }
 }

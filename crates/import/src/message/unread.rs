@@ -58,7 +58,8 @@ pub(crate) struct UnreadParts {
 impl UnreadParts {
     /// Counts the parts of a message that are not read.
     pub(crate) fn count_parts(&mut self, message: &Message<'_>) {
-        for name in message.content.iter().filter_map(name_unread) {
+        let member = message.unread_member().map(str::to_owned);
+        for name in message.content.iter().filter_map(name_unread).chain(member) {
             if self.kinds.len() >= KINDS && !self.kinds.contains_key(&name) {
                 self.others += 1;
             } else {
@@ -79,7 +80,7 @@ impl UnreadParts {
 }
 
 /// Returns the name of a part that is not read: its type, or its first member where it has none.
-fn name_unread(block: &Block<'_>) -> Option<String> {
+pub(super) fn name_unread(block: &Block<'_>) -> Option<String> {
     let name = match block.kind {
         Some(kind) => {
             let kind = kind.unescape();
@@ -124,6 +125,43 @@ mod tests {
         ];
         let all = "parts of a kind that is not read: functionCall (2), toolUse (1)";
         assert_eq!(described(&list).as_deref(), Some(all));
+    }
+
+    #[test]
+    fn c144_what_stands_in_another_member_is_named_and_is_no_silence() {
+        for (members, named) in [
+            (r#""segments":[{"type":"text","text":"a"}],"tool_uses":[]"#, "segments"),
+            (r#""segments":[],"tool_uses":[{"id":"c"}]"#, "tool_uses"),
+            (r#""blocks":[{"block_type":"text","text":"a"}]"#, "blocks"),
+            (r#""text":"a""#, "text"),
+            (r#""content":null,"text":"a""#, "text"),
+            (r#""content":"","text":"a""#, "text"),
+            (r#""content":[],"parts":[{"text":"a"}]"#, "parts"),
+            (r#""content":{"content_type":"text","parts":["a"]}"#, "content_type"),
+            (r#""content":[{"type":"hologram"}]"#, "hologram"),
+            // Neighbours: what is read, and silence.
+            (r#""content":{"type":"text","text":"a"}"#, ""),
+            (r#""content":"a","text":"a""#, ""),
+            (r#""content":[{"type":"text","text":"a"}],"parts":["a"]"#, ""),
+            (r#""content":null,"text":"b","tool_calls":[{"id":"c","function":{"name":"d"}}]"#, ""),
+            (r#""content":null,"refusal":"no","text":"a""#, ""),
+            (r#""content":"","text":"","blocks":[],"parts":null"#, ""),
+            (r#""content":"","annotations":[{"a":1}],"metadata":{"a":1}"#, ""),
+        ] {
+            let text = format!(r#"{{"role":"assistant",{members}}}"#);
+            let message = Message::from_json(&text).expect("a message");
+            let mut unread = UnreadParts::default();
+            unread.count_parts(&message);
+            let told = unread.describe().unwrap_or_default();
+            assert_eq!(told.contains(&format!("{named} (1)")), !named.is_empty(), "{text}: {told}");
+            assert_eq!(told.is_empty(), named.is_empty(), "{text}: {told}");
+            let mut draft = crate::draft::TurnDraft::default();
+            message.add_to(&mut draft, "").expect("a turn");
+            assert_eq!(draft.gives, !named.is_empty(), "{text}");
+        }
+        // A message that nobody sent, such as a result of a tool, is not meant.
+        let message = Message::from_json(r#"{"type":"function_call_output","text":"a"}"#);
+        assert_eq!(message.expect("a message").unread_member(), None);
     }
 
     #[test]

@@ -425,3 +425,35 @@ fn a_known_file_without_a_turn_says_so() {
         assert_eq!(unreadable, [format!("read as {kind}, and no turn of a model was found")]);
     }
 }
+
+#[test]
+fn c145_a_file_of_claude_code_without_a_turn_is_listed_behind_what_could_not_be_read() {
+    let no_turn = "read as claude-code, and no turn of a model was found";
+    let asked = person("u1", r#""do it""#, "");
+    let synthetic = asked.clone()
+        + &claude("m1", "a1", r#"{"type":"text","text":"no"}"#, 4)
+            .replace("claude-opus-4-5", "<synthetic>");
+    for text in [r#"{"type":"summary","summary":"x","leafUuid":"l"}"#, &asked, &synthetic] {
+        let (kind, _, unreadable) = one(text);
+        assert_eq!(kind, Some("claude-code"), "{text}");
+        assert_eq!(unreadable, [no_turn], "{text}");
+    }
+    // One turn is enough, also if it counts in another file.
+    let session = asked + &claude("m2", "a2", r#"{"type":"text","text":"done"}"#, 4);
+    assert_eq!(one(&session).2, Vec::<String>::new());
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("0.jsonl", r#"{"type":"summary","summary":"x","leafUuid":"l"}"#),
+        ("1.jsonl", session.as_str()),
+        ("2.jsonl", session.as_str()),
+        ("3.jsonl", "nothing of ours"),
+    ];
+    let read = told(&files.map(|(name, text)| put(folder.path(), name, text)));
+    let listed = read.unreadable.iter().map(|one| {
+        let file = one.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        (file, one.reason.as_str())
+    });
+    let wanted =
+        [("3.jsonl".to_owned(), "not a known kind of recording"), ("0.jsonl".to_owned(), no_turn)];
+    assert_eq!(listed.collect::<Vec<_>>(), wanted);
+}
