@@ -458,6 +458,8 @@ base_url = "{provider.url}"
                 folder = self.work / f"gateway-{self.count}"
                 port = ports[number] if ports else 0
                 gateways.append(Gateway(self.binary, folder, config, shared, port))
+            for gateway in gateways:
+                until(lambda: gateway.request("GET", "/v1/models")[0] != 503, "it has read the store's keys")
             yield provider, gateways
         finally:
             provider.holds.set()
