@@ -6,25 +6,9 @@ use crate::history::{Choice, History, HistoryTurn, Role, Tool, ToolCall};
 use crate::json::Json;
 use crate::turn::Turn;
 
-/// The names of tools whose call is the answer: what the prompts of these clients tell their models.
-const ANSWER_TOOLS: &[&str] = &[
-    "respond",
-    // pydantic-ai
-    "final_result",
-    // smolagents
-    "final_answer",
-    // Cline, Roo Code
-    "attempt_completion",
-    // Claude Code, Qwen Code
-    "StructuredOutput",
-    "structured_output",
-    // Google ADK
-    "set_model_response",
-    // SWE-agent, inspect_ai
-    "submit",
-    // OpenHands
-    "finish",
-];
+/// The names of tools whose call is the answer.
+const ANSWER_TOOLS: &[&str] =
+    &["respond", "final_result", "attempt_completion", "StructuredOutput", "submit", "finish"];
 
 /// A request as a scenario sees it.
 #[derive(Debug)]
