@@ -25,6 +25,7 @@ use super::this_program;
 use super::tool::McpTool;
 use crate::tool::Tool;
 
+mod answers;
 mod start;
 
 use start::{list_all_tools, start_server};

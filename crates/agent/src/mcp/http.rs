@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::SAME_ID;
+use super::odd;
 use super::serve::{AllRunsEnded, SESSION, ServedAgents, Specialist};
 
 /// The path of the endpoint.
@@ -223,8 +224,11 @@ async fn answer_request(
         }
         Some(Ok(None)) | None => None,
     };
-    let response = service.handle(Request::from_parts(head, Full::new(body))).await;
+    let response = service.handle(Request::from_parts(head, Full::new(body.clone()))).await;
     if json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        if let Some(id) = odd::id_beside_half_a_character(&body) {
+            return error_response(StatusCode::BAD_REQUEST, -32600, odd::HALF, id);
+        }
         // `rmcp` answers so if the body is not a message although it is called JSON.
         return error_response(StatusCode::BAD_REQUEST, -32600, "Invalid request", Value::Null);
     }

@@ -18,12 +18,22 @@ const KNOWN: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"]
 /// Returns an error for the id of an answer that cannot be read; `None` if the line is no answer.
 pub(super) fn read_answer(line: &[u8]) -> Option<Value> {
     let Ok(answer) = serde_json::from_slice::<Value>(line) else {
-        let id = id_beside_half_a_character(line)?;
-        return Some(error_answer(&id, HALF));
+        return answer_half_a_character(line);
     };
     let id = answer.get("id").filter(|id| id.is_string() || id.is_number())?;
     answer.get("result")?;
     Some(error_answer(id, "the result is not of the form that MCP has for it"))
+}
+
+/// Returns an error for the id of an answer that would be readable, were there not half of a
+/// character in a text of it. `None` for a request, whose id is the server's own.
+pub(super) fn answer_half_a_character(line: &[u8]) -> Option<Value> {
+    let message = read_beside_half_a_character(line)?;
+    if message.get("method").is_some() {
+        return None;
+    }
+    let id = message.get("id").filter(|id| id.is_string() || id.is_number())?;
+    Some(error_answer(id, HALF))
 }
 
 /// Reads the result of a tool with each block described that cannot be read. `None` if it is
@@ -56,12 +66,17 @@ fn describe_block(block: &Value) -> String {
 /// Returns the id of a message that would be readable, were there not half of a character in a
 /// text of it.
 pub(super) fn id_beside_half_a_character(line: &[u8]) -> Option<Value> {
-    let mended = mend_surrogates(std::str::from_utf8(line).ok()?)?;
-    let message = serde_json::from_str::<Value>(&mended).ok()?;
+    let message = read_beside_half_a_character(line)?;
     message.get("id").filter(|id| id.is_string() || id.is_number()).cloned()
 }
 
-fn error_answer(id: &Value, why: &str) -> Value {
+/// Reads a message with each half of a character replaced; `None` if there is none in it.
+fn read_beside_half_a_character(line: &[u8]) -> Option<Value> {
+    let mended = mend_surrogates(std::str::from_utf8(line).ok()?)?;
+    serde_json::from_str(&mended).ok()
+}
+
+pub(super) fn error_answer(id: &Value, why: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": why}})
 }
 
@@ -140,7 +155,10 @@ mod tests {
             answer["error"]["message"].as_str().is_some_and(|m| m.contains("half of a character"))
         );
         // What is no message stays none.
-        for line in [&b"Listening on stdio"[..], b"{\"id\":1", b"\"\\ud83d\"", b"\xff"] {
+        let request = br#"{"jsonrpc":"2.0","id":7,"method":"a","params":{"text":"cut \ud83d"}}"#;
+        for line in
+            [&b"Listening on stdio"[..], b"{\"id\":1", b"\"\\ud83d\"", b"\xff", request.as_slice()]
+        {
             assert_eq!(read_answer(line), None);
         }
     }

@@ -121,6 +121,7 @@ fn odd_requests_get_clear_answers() {
     let both = "accept: application/json, text/event-stream\r\n";
     let wrong = "mcp-session-id: of-somebody-else\r\n".to_owned();
     let batch = format!("[{list},{list}]");
+    let half = list.replace("tools/list", "tools/\\ud83d");
     let (none, text) = (String::new(), "content-type: text/plain\r\n");
     let asked: &[(&str, [&str; 3], &str, &str, &str)] = &[
         ("POST", [json, "", &session], &list, "406", "must accept both"),
@@ -130,6 +131,7 @@ fn odd_requests_get_clear_answers() {
         ("POST", [json, both, &session], &batch, "400", "batches are not supported"),
         ("POST", [json, both, &session], "{\"jsonrpc\":", "400", "-32700"),
         ("POST", [json, both, &session], "\"words\"", "400", "-32600"),
+        ("POST", [json, both, &session], &half, "400", "half of a character"),
         ("POST", [json, both, &session], "{\"jsonrpc\":\"2.0\",\"id\":{}}", "400", "-32600"),
         ("GET", ["", "", &session], "", "406", "text/event-stream"),
         ("GET", ["", both, &wrong], "", "404", "Session not found"),

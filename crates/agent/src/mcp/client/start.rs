@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
+use super::answers::AddressClient;
 use super::{NotificationHandler, RunningServer, ServerConnection, StderrHandler};
 use crate::mcp::errors::{describe_error, error_chain, known_versions, start_error};
 use crate::mcp::file::{DeclaredServer, ServerLocation};
@@ -119,7 +120,7 @@ async fn open_program(
 
 /// Opens a session with a server at an address.
 async fn open_address(
-    (url, transport): (&str, StreamableHttpClientTransport<reqwest::Client>),
+    (url, transport): (&str, StreamableHttpClientTransport<AddressClient>),
     handler: NotificationHandler,
     start_time: Duration,
 ) -> Result<StartedService, String> {
@@ -189,7 +190,7 @@ pub(super) async fn list_all_tools(peer: &Peer<RoleClient>) -> Result<Vec<Listed
 fn http_transport(
     url: &str,
     headers: &std::collections::BTreeMap<String, String>,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+) -> Result<StreamableHttpClientTransport<AddressClient>, String> {
     // An embedding program may have installed a crypto provider already, which is used then.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let parsed = reqwest::Url::parse(url).map_err(|error| format!("url: {error}"))?;
@@ -226,7 +227,7 @@ fn http_transport(
         .max_sse_event_size(MAX_MESSAGE)
         .max_json_response_size(MAX_MESSAGE);
     config.retry_config = Arc::new(again);
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    Ok(StreamableHttpClientTransport::with_client(AddressClient(client), config))
 }
 
 /// Returns a hint for an address that looks like one of the older transport.

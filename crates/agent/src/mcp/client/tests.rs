@@ -2,7 +2,10 @@
 
 use rmcp::serve_client;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex,
+    split,
+};
 
 use super::*;
 use crate::mcp::lines::LineTransport;
@@ -89,4 +92,96 @@ async fn c141_one_block_that_cannot_be_read_does_not_lose_the_others() {
     assert!(output.is_error && output.content.contains("not the result of a tool"));
     let output = call_over_pipe(&with_blocks(&json!([kept]))).await;
     assert_eq!((output.content.as_str(), output.is_error), ("KEPT", false));
+}
+
+/// Answers each request of one connection after another: calls with these members of an answer, in
+/// this type of content.
+async fn serve_address(listener: tokio::net::TcpListener, called: String, kind: &'static str) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let called = called.clone();
+        tokio::spawn(async move { serve_connection(BufReader::new(stream), &called, kind).await });
+    }
+}
+
+async fn serve_connection(
+    mut stream: BufReader<tokio::net::TcpStream>,
+    called: &str,
+    kind: &str,
+) -> Option<()> {
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).await.ok().filter(|read| *read > 0)?;
+            let lower = line.to_ascii_lowercase();
+            if let Some(given) = lower.strip_prefix("content-length:") {
+                length = given.trim().parse().ok()?;
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.ok()?;
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let calls = message["method"] == "tools/call";
+        let listed = "\"result\":{\"tools\":[{\"name\":\"t\",\"inputSchema\":{}}]}";
+        let members = match message["method"].as_str() {
+            Some("tools/list") => Some(listed.to_owned()),
+            _ => answer_members(&message, called),
+        };
+        let (status, kind, body) = match members {
+            _ if !head.starts_with("POST") => ("405 No", "text/plain", String::new()),
+            None => ("202 Accepted", "text/plain", String::new()),
+            Some(members) => {
+                let json = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},{members}}}", message["id"]);
+                match calls && kind == "text/event-stream" {
+                    true => ("200 OK", kind, format!("event: message\ndata: {json}\n\n")),
+                    false => ("200 OK", "application/json", json),
+                }
+            }
+        };
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await.ok()?;
+    }
+}
+
+#[tokio::test]
+async fn c147_half_a_character_over_http_is_an_error_with_its_name() {
+    let half = r#""result":{"content":[{"type":"text","text":"cut \ud83d"}]}"#;
+    let low = r#""result":{"content":[{"type":"text","text":"\ude00 cut"}]}"#;
+    let whole = r#""result":{"content":[{"type":"text","text":"\ud83d\ude00"}]}"#;
+    let odd = r#""result":{"content":[{"type":"hologram"},{"type":"text","text":"KEPT"}]}"#;
+    let words = "half of a character";
+    for kind in ["application/json", "text/event-stream"] {
+        for (called, wanted, is_error) in [
+            (half, words, true),
+            (low, words, true),
+            (whole, "\u{1f600}", false),
+            (odd, "KEPT", false),
+        ] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+            let served = tokio::spawn(serve_address(listener, called.to_owned(), kind));
+            let text = json!({"mcpServers": {"s": {"type": "http", "url": url}}}).to_string();
+            let file = ServersFile::parse("m.json", &text, &|_| None).unwrap();
+            let named = BTreeSet::from(["s".to_owned()]);
+            let heard: StderrHandler = Arc::new(|_, _| {});
+            let servers = Servers::start_named(&file, &named, &|_| None, &heard).await.unwrap();
+            let tool = servers.tools().remove(0);
+            let output = tool.call(json!({}), &ToolContext::default()).await;
+            let told = &output.content;
+            assert!(
+                told.contains(wanted) && output.is_error == is_error,
+                "{kind} {called}: {told}"
+            );
+            servers.shut_down().await;
+            served.abort();
+        }
+    }
 }
