@@ -168,7 +168,7 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
     if args.len() == 1 {
         return Ok(Command::Print(first_steps::WELCOME.to_owned()));
     }
-    let matches = match spec::build_command().try_get_matches_from(args) {
+    let matches = match spec::build_command().try_get_matches_from(turn_help_around(args)) {
         Ok(matches) => matches,
         Err(error) => return command_from_error(&error),
     };
@@ -203,6 +203,15 @@ pub(crate) fn parse_args(args: impl IntoIterator<Item = OsString>) -> Result<Com
         }
         _ => Err(Failure::from_text(spec::build_command().render_help().to_string())),
     }
+}
+
+/// Reads `softland help COMMAND` as `softland COMMAND --help`.
+fn turn_help_around(mut args: Vec<OsString>) -> Vec<OsString> {
+    if args.get(1).is_some_and(|first| first == "help") {
+        args.remove(1);
+        args.push("--help".into());
+    }
+    args
 }
 
 /// Returns the command, if it is about runs that an engine keeps.

@@ -11,7 +11,7 @@ use crate::args::CheckArgs;
 use crate::config::{Config, find_unlimitable_tools};
 use crate::failure::{Failure, status};
 use crate::mcp;
-use crate::render::{OutputLoss, Writer};
+use crate::render::{OutputLoss, Writer, format_count};
 use crate::settings::folder;
 use crate::sim::{InProcessSim, SIMULATOR, simulated_name};
 
@@ -27,9 +27,13 @@ pub(crate) fn run_command(args: &CheckArgs, writer: &mut Writer) -> Result<ExitC
             false => vec![file.clone()],
         };
         for file in &files {
-            let found = check_file(file, writer);
+            let (found, warnings) = check_file(file, writer);
             if found.is_empty() {
-                writer.write_result(&format!("{}: ok\n", file.display()));
+                let warned = match warnings {
+                    0 => String::new(),
+                    warnings => format!(", with {}", format_count(warnings, "warning")),
+                };
+                writer.write_result(&format!("{}: ok{warned}\n", file.display()));
             }
             problems.extend(found);
         }
@@ -51,11 +55,14 @@ fn load_readable(files: Vec<PathBuf>) -> Vec<(PathBuf, AgentFile)> {
         .collect()
 }
 
-fn check_file(file: &Path, writer: &Writer) -> Vec<String> {
-    match file.extension().and_then(|extension| extension.to_str()) {
+/// Returns the errors of a file, and how many warnings were written for it.
+fn check_file(file: &Path, writer: &Writer) -> (Vec<String>, u64) {
+    let mut warned = 0;
+    let problems = match file.extension().and_then(|extension| extension.to_str()) {
         Some("md") => {
             let (agent, warnings) = AgentFile::load(file);
             for warning in warnings {
+                warned += 1;
                 writer.write_warning(&warning.to_string());
             }
             match agent {
@@ -75,7 +82,8 @@ fn check_file(file: &Path, writer: &Writer) -> Vec<String> {
         _ => {
             vec![format!("{}: is neither an agent file (.md) nor a config (.toml)", file.display())]
         }
-    }
+    };
+    (problems, warned)
 }
 
 /// Returns the tool limits that `run` would refuse because no API can enforce them.

@@ -18,7 +18,6 @@ mod ledgers;
 mod table;
 
 use kept::ListedRun;
-pub(crate) use kept::find_latest_journal;
 pub(crate) use ledgers::{Ledgers, OpenLedger, choose_shown, inspect_ledger, read_failure};
 pub(crate) use table::{describe_end, format_cost, format_dollars, format_minute, format_tokens};
 

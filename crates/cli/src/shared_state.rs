@@ -5,6 +5,8 @@ use std::sync::Arc;
 use softland_gateway::{KeyStore, SharedState};
 
 use crate::config::SharedUrl;
+#[cfg(not(all(feature = "redis", feature = "postgres")))]
+use crate::config::describe_missing_feature;
 use crate::failure::Failure;
 
 /// The state and the keys that the gateways of a fleet share.
@@ -38,7 +40,7 @@ fn connect_redis(url: &str) -> Result<SharedStores, Failure> {
 
 #[cfg(not(feature = "redis"))]
 fn connect_redis(_: &str) -> Result<SharedStores, Failure> {
-    Err(Failure::usage("[shared]: this softland was built without the feature `redis`".to_owned()))
+    Err(Failure::usage(describe_missing_feature("[shared]", "redis")))
 }
 
 #[cfg(feature = "postgres")]
@@ -51,6 +53,5 @@ fn connect_postgres(url: &str) -> Result<SharedStores, Failure> {
 
 #[cfg(not(feature = "postgres"))]
 fn connect_postgres(_: &str) -> Result<SharedStores, Failure> {
-    let told = "[shared]: this softland was built without the feature `postgres`";
-    Err(Failure::usage(told.to_owned()))
+    Err(Failure::usage(describe_missing_feature("[shared]", "postgres")))
 }

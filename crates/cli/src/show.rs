@@ -1,7 +1,6 @@
 //! `softland show RUN`: shows one run of a ledger, or all runs with that client's name, step by
 //! step, with the reason of each decision; or one complete call of a kept run. `last` is the run
-//! that was written last. A run that `softland
-//! run` has kept is shown from its journal.
+//! that was written last. A run that `softland run` has kept is shown from its journal.
 
 use std::process::ExitCode;
 
@@ -10,6 +9,7 @@ use softland_ledger::{Run, format_timestamp};
 use crate::args::ShowArgs;
 use crate::failure::Failure;
 use crate::render::{Writer, flow_items, format_count};
+use crate::run::state;
 use crate::runs::{self, Ledgers, OpenLedger, describe_end, format_cost, format_tokens};
 
 mod blocks;
@@ -20,12 +20,9 @@ mod steps;
 /// The width of the heading if there is no terminal, in columns.
 const WIDTH: usize = 100;
 
-/// The word for the run that was written last.
-const LAST: &str = "last";
-
 /// Shows the run, or each of the runs.
 pub(crate) fn run_command(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
-    if args.run == LAST {
+    if args.run == state::LAST {
         return show_last(args, writer);
     }
     if !args.call.is_empty() {
@@ -50,7 +47,11 @@ pub(crate) fn run_command(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCo
 /// Shows the run that was written last, of a ledger or of a journal.
 fn show_last(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let named = args.of.ledger.is_some() || args.of.config.is_some();
-    let journal = if named { None } else { runs::find_latest_journal() };
+    let latest = || {
+        let folder = state::journal_folder(&|name| std::env::var(name).ok())?;
+        state::find_latest_journal(&folder)
+    };
+    let journal = if named { None } else { latest() };
     if !args.call.is_empty() {
         let (path, _) = journal.ok_or_else(|| {
             Failure::usage(

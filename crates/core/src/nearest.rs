@@ -22,9 +22,13 @@ pub fn find_nearest<'a>(
     best.map(|(_, candidate)| candidate)
 }
 
-/// Returns the distance of two names if they are near enough. Upper and lower case are the same.
+/// Returns the distance of two names if they are near enough. Upper and lower case are the same. A
+/// name whose last word was left out, such as a unit, is as near as one with a wrong letter.
 #[must_use]
 pub fn near_distance(a: &str, b: &str) -> Option<usize> {
+    if a.contains('_') && b.strip_prefix(a).is_some_and(|rest| rest.starts_with('_')) {
+        return Some(1);
+    }
     let a: Vec<char> = a.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let b: Vec<char> = b.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let allowed = (a.len().max(b.len()) / 3).max(1);
@@ -78,5 +82,7 @@ mod tests {
         assert_eq!(find_nearest("tool_call_limit", keys), Some("tool_calls_limit"));
         assert_eq!(find_nearest("Tools", keys), Some("tools"));
         assert_eq!(find_nearest("colour", keys), None);
+        let keys = ["poll_limit", "cost_limit_usd"];
+        assert_eq!(find_nearest("cost_limit", keys), Some("cost_limit_usd"));
     }
 }

@@ -226,7 +226,7 @@ fn with_journal_flags(run: Command) -> Command {
         ))
         .arg(
             text_flag("resume", "RUN")
-                .help("Go on with a run that has not ended; RUN is its id or its journal")
+                .help("Go on with a run that has not ended; RUN is its id, its journal, or `last`")
                 .conflicts_with("continue"),
         )
         .arg(text_flag("continue", "RUN").help("Ask a further question of a run that has ended"))

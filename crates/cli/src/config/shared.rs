@@ -56,11 +56,11 @@ impl SharedUrl {
         match scheme {
             "memory" if text == "memory:" => Ok(Self::Memory),
             "redis" | "rediss" if !cfg!(feature = "redis") => {
-                Err(format!("{scheme}: this softland was built without the feature `redis`"))
+                Err(describe_missing_feature(scheme, "redis"))
             }
             "redis" | "rediss" if text.contains("://") => Ok(Self::Redis(text.to_owned())),
             "postgres" | "postgresql" if !cfg!(feature = "postgres") => {
-                Err(format!("{scheme}: this softland was built without the feature `postgres`"))
+                Err(describe_missing_feature(scheme, "postgres"))
             }
             "postgres" | "postgresql" if text.contains("://") => {
                 Ok(Self::Postgres(text.to_owned()))
@@ -68,6 +68,14 @@ impl SharedUrl {
             _ => Err(format!("must be {URL}")),
         }
     }
+}
+
+/// Says that this program lacks a feature, and where there is one that has it.
+pub(crate) fn describe_missing_feature(at: &str, feature: &str) -> String {
+    format!(
+        "{at}: this softland was built without the feature `{feature}`; the packages have it, and \
+         so has `cargo build --release -p softland-cli --features {feature}`"
+    )
 }
 
 impl ConfigReader<'_> {

@@ -1,11 +1,15 @@
 //! The default place of journals: the user's state folder.
 
 use std::path::{Path, PathBuf, is_separator};
+use std::time::UNIX_EPOCH;
 
 use softland_agent::journal::JournalSummary;
 
 use crate::failure::Failure;
 use crate::platform;
+
+/// The name of the newest run, whatever its id is.
+pub(crate) const LAST: &str = "last";
 
 /// The most runs that an error names.
 const NAMED: usize = 3;
@@ -20,7 +24,7 @@ pub(crate) fn journal_file(folder: &Path, run: &str) -> PathBuf {
     folder.join(format!("{run}.ndjson"))
 }
 
-/// Finds the journal that a person named by an id or a path.
+/// Finds the journal that a person named by an id, a path, or as the last one.
 ///
 /// # Errors
 /// Returns a failure if there is no such journal.
@@ -41,7 +45,10 @@ pub(crate) fn find_journal(named: &str, folder: Option<&Path>) -> Result<PathBuf
             platform::missing_state_folder()
         )));
     };
-    let path = journal_file(folder, named);
+    let path = match find_latest_journal(folder) {
+        Some((path, _)) if named == LAST => path,
+        _ => journal_file(folder, named),
+    };
     if path.is_file() {
         return Ok(path);
     }
@@ -65,6 +72,17 @@ pub(crate) fn find_enclosing_run<'a>(named: &'a str, folder: &Path) -> Option<(&
     let holds =
         numbers && !root.contains(is_separator) && !Path::new(named).exists() && path.is_file();
     holds.then_some((root, path))
+}
+
+/// Returns the journal that was written last and when, in milliseconds since 1970.
+pub(crate) fn find_latest_journal(folder: &Path) -> Option<(PathBuf, u64)> {
+    let dated = |id: &String| {
+        let path = journal_file(folder, id);
+        let file = std::fs::metadata(&path).ok().filter(|file| file.len() > 0)?;
+        let at = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some((path, u64::try_from(at.as_millis()).unwrap_or(u64::MAX)))
+    };
+    run_ids(folder).iter().filter_map(dated).max_by_key(|(_, at)| *at)
 }
 
 /// Returns the ids of the newest runs of the folder, for a message.

@@ -96,19 +96,6 @@ pub(super) fn newest_runs(
     listed
 }
 
-/// Returns the journal that was written last, and the time of its last record, in milliseconds
-/// since 1970.
-pub(crate) fn find_latest_journal() -> Option<(PathBuf, u64)> {
-    let folder = state::journal_folder(&|name| std::env::var(name).ok())?;
-    let dated = |id: &String| {
-        let path = state::journal_file(&folder, id);
-        let file = std::fs::metadata(&path).ok().filter(|file| file.len() > 0)?;
-        let at = file.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some((path, u64::try_from(at.as_millis()).unwrap_or(u64::MAX)))
-    };
-    state::run_ids(&folder).iter().filter_map(dated).max_by_key(|(_, at)| *at)
-}
-
 /// Returns true if the journal is empty, because its run has not begun yet.
 fn is_empty(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() == 0)

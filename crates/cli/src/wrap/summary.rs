@@ -54,7 +54,8 @@ fn describe_total(summary: &Summary) -> String {
         .filter(|(count, end)| *count > 0 || matches!(*end, "landed" | "stopped"))
         .map(|(count, end)| format!("{count} {end}"))
         .collect();
-    let ends = if runs == 0 { "no request had tools".to_owned() } else { ends.join(", ") };
+    let ends =
+        if runs == 0 { "no request with tools was answered".to_owned() } else { ends.join(", ") };
     let spent = match (spend, summary.recap.unpriced_requests) {
         (_, 0) => format_dollars(spend),
         (NanoUsd::ZERO, _) => "?".to_owned(),
@@ -310,7 +311,8 @@ mod tests {
     fn requests_without_a_run_are_not_hidden() {
         let summary = Summary { requests: 20, ..Summary::default() };
         let said = lines(&summary).join("\n");
-        assert_eq!(said, "softland: $0.0000 spent on 20 requests; 0 runs: no request had tools");
+        let runs = "0 runs: no request with tools was answered";
+        assert_eq!(said, format!("softland: $0.0000 spent on 20 requests; {runs}"));
     }
 
     #[test]

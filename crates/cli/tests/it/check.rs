@@ -12,6 +12,16 @@ fn what_is_right_is_said_to_be() {
 }
 
 #[test]
+fn warnings_are_counted_beside_what_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "---\nname: a\ndescription: d\ncost_limit: 3\n---\nGo.\n";
+    let agent = file(folder.path(), "a.md", text);
+    let said = said(&["check", &agent]).status(0);
+    assert_eq!(said.stdout, format!("{agent}: ok, with 1 warning\n"));
+    said.says("a.md:4: cost_limit: unknown key, ignored; did you mean `cost_limit_usd`?");
+}
+
+#[test]
 fn every_error_of_every_file_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let good = file(folder.path(), "good.toml", "[policy.default]\ntool_calls_limit = 3\n");
@@ -84,6 +94,9 @@ fn help_and_version_go_to_standard_output() {
         assert!(said.stdout.contains("Usage: softland") && said.stderr.is_empty(), "{args:?}");
         assert!(said.stdout.lines().all(|line| line.chars().count() <= 100), "{args:?}");
     }
+    assert_eq!(said(&["help", "run"]).status(0).stdout, said(&["run", "--help"]).stdout);
+    assert_eq!(said(&["help"]).status(0).stdout, said(&["--help"]).stdout);
+    said(&["help", "frobnicate"]).status(2).says("frobnicate");
     let version = said(&["--version"]).status(0);
     assert_eq!(version.stdout, format!("softland {}\n", env!("CARGO_PKG_VERSION")));
     said(&["frobnicate"]).status(2).says("frobnicate");

@@ -187,6 +187,13 @@ fn a_run_is_kept_in_the_state_folder_and_asked_more_by_its_id() {
     assert_eq!(start["policy"]["tool_calls_limit"], 3);
     assert!(start["messages"].as_array().unwrap().len() > 5);
     assert_ne!(start["run"], run);
+    // The run that was written last need not be named by its id.
+    let third = ["run", "--continue", "last", "And to whom?"];
+    said_by(at(&state).args(third)).status(0);
+    let last = kept(&state).into_iter().find(|path| *path != journal && *path != second).unwrap();
+    assert_eq!(records(&last)[0]["continues"], start["run"]);
+    said_by(at(&state).args(["run", "--resume", "last"])).status(0);
+    assert_eq!(kept(&state).len(), 3);
 }
 
 #[test]
@@ -202,6 +209,9 @@ fn what_cannot_be_gone_on_with_is_said() {
     said_by(at(&state).args(["run", "--resume", "run-1"]))
         .status(2)
         .says("no run run-1 is recorded in ");
+    said_by(at(&state).args(["run", "--resume", "last"]))
+        .status(2)
+        .says("no run last is recorded in ");
     said_by(at(&state).args(["run", "--resume", "run-1", "--journal", file]))
         .status(2)
         .says(&format!("{file} is the journal of {run}"));
