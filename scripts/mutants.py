@@ -80,19 +80,19 @@ def table(page: Path) -> dict[str, tuple[str, Path]]:
 
 def copy_tree() -> None:
     """Brings the copy up to date; unchanged files keep their times, so that little is rebuilt."""
-    ours = set()
+    sources = {}
     for part in PARTS:
         source = ROOT / part
         files = [source] if source.is_file() else [f for f in source.rglob("*") if f.is_file()]
-        for file in files:
-            copy = TREE / file.relative_to(ROOT)
-            ours.add(copy)
-            if not copy.exists() or copy.read_bytes() != file.read_bytes():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, copy)
+        sources |= {TREE / file.relative_to(ROOT): file for file in files}
+    # A file may have become a folder, so what is gone goes first.
     for file in [f for f in TREE.rglob("*") if f.is_file()]:
-        if file not in ours:
+        if file not in sources:
             file.unlink()
+    for copy, source in sources.items():
+        if not copy.exists() or copy.read_bytes() != source.read_bytes():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
 
 
 def target_of(test: str) -> tuple[list[str], str]:

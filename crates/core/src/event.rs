@@ -18,8 +18,8 @@ pub struct UserMessage<'a> {
     pub results: Vec<ToolResult<'a>>,
     /// Texts beside or instead of results, in order.
     pub texts: Vec<UserText<'a>>,
-    /// True if the message holds other content that a person may have sent (an image, a file).
-    pub media: bool,
+    /// The digest of other content that a person or a program may have sent (an image, a file).
+    pub media: Option<Digest>,
     /// The name of the speaker, if the protocol has one.
     pub name: Option<Cow<'a, str>>,
     /// True if a person's message stands right behind the results, in a protocol in which results

@@ -138,7 +138,7 @@ impl SeenMessages {
             !(is_machine_made(text) || retries(words)) || common(words)
         };
         let mut spoken = user.texts.iter().filter(is_spoken).peekable();
-        let shows = user.media && user.results.is_empty();
+        let shows = user.media.is_some() && user.results.is_empty();
         let program = match last {
             LastTurn::Nothing | LastTurn::Unfinished => true,
             _ if spoken.peek().is_none() => !(shows && answered),

@@ -46,6 +46,10 @@ pub struct Transcript {
     words: Wording,
     /// The places where runs of the conversation's name began, if the conversation has a name.
     named: Option<BTreeSet<Digest>>,
+    /// True if results were given since the newest turn.
+    given: bool,
+    /// The images and files that stood beside or behind results last.
+    shown: Option<Digest>,
 }
 
 /// The position of a message that the transcript has not taken yet.
@@ -70,6 +74,15 @@ pub struct MessageEffects {
     pub starts_run: bool,
 }
 
+impl MessageEffects {
+    /// Adds the effects of the message behind this one.
+    pub fn extend_with(&mut self, next: Self) {
+        self.additions.extend(next.additions);
+        self.signals.extend(next.signals);
+        self.starts_run |= next.starts_run;
+    }
+}
+
 impl Transcript {
     /// Creates an empty transcript. `records` are the records that earlier requests returned; a run
     /// without a record is pinned to `policy`.
@@ -90,6 +103,8 @@ impl Transcript {
             hosted: BTreeSet::new(),
             words: Wording::NEWEST,
             named: None,
+            given: false,
+            shown: None,
         }
     }
 
@@ -180,6 +195,7 @@ impl Transcript {
             .followed_by(text)
             .followed_by(calls);
         self.arrival = None;
+        self.given = false;
         let opens = self.run.is_none();
         if opens {
             self.begin_run(None);
@@ -237,6 +253,8 @@ impl Transcript {
         self.heard.record_message(user, run.last_turn(), run.phase());
         let by_another = is_by_another(user, self.opener.as_deref());
         let closes = user.spoken_after || closes_answer(user);
+        self.given |= !user.results.is_empty();
+        let moves_on = self.given && self.moves_on(user);
         let Some((_, run)) = &mut self.run else { return step };
         let run = Arc::make_mut(run);
         if let Sender::AtOnce { landing } = sender {
@@ -247,13 +265,15 @@ impl Transcript {
             run.close_answer();
         } else if !user.results.is_empty() {
             (step.additions, step.signals) = run.add_results(&user.results, facts);
-            let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
-            if spoken || user.results.iter().any(|result| result.remarked) {
+            if moves_on {
                 run.clear_loops();
             }
         } else if by_another {
             run.end_turn_by_other();
         } else {
+            if moves_on {
+                run.clear_loops();
+            }
             let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
             step.signals.extend(run.record_self_continuation(own));
             if carries && let Some(because) = run.land_here(facts) {
@@ -261,6 +281,15 @@ impl Transcript {
             }
         }
         step
+    }
+
+    /// Returns true if a message beside or behind results shows that the run moves on: a person
+    /// steers, or the image or file in it is another one than the last.
+    fn moves_on(&mut self, user: &UserMessage<'_>) -> bool {
+        let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
+        let shows = user.media.is_some() && user.media != self.shown;
+        self.shown = user.media.or(self.shown);
+        spoken || shows || user.results.iter().any(|result| result.remarked)
     }
 
     fn begin_human_run(&mut self, user: &UserMessage<'_>, facts: Option<&Facts>) -> MessageEffects {
@@ -307,7 +336,8 @@ impl Transcript {
     /// harness's tags is left out, since some harnesses move their tags from message to message. A
     /// first message counts in any case, because nothing before it could stand for it.
     fn digest_with(&self, user: &UserMessage<'_>) -> Digest {
-        let says_nothing = user.results.is_empty() && !user.media && !user.texts.is_empty();
+        let says_nothing =
+            user.results.is_empty() && user.media.is_none() && !user.texts.is_empty();
         if says_nothing && self.run.is_some() && user.texts.iter().all(UserText::is_tags) {
             return self.chain;
         }
@@ -333,7 +363,7 @@ impl Transcript {
     /// Returns true if a message holds words or media of a person.
     #[must_use]
     pub fn is_spoken(user: &UserMessage<'_>) -> bool {
-        user.media || user.texts.iter().any(|text| !is_machine_made(text.text()))
+        user.media.is_some() || user.texts.iter().any(|text| !is_machine_made(text.text()))
     }
 }
 
@@ -359,7 +389,8 @@ fn ask_addition(because: &Because, words: Wording) -> Addition {
 fn digest_content(user: &UserMessage<'_>) -> Digest {
     let results = user.results.iter().fold(Digest::EMPTY, |sum, r| sum.followed_by(r.digest));
     // Tags count where nothing else is in the message.
-    let bare = user.results.is_empty() && !user.media && user.texts.iter().all(UserText::is_tags);
+    let bare =
+        user.results.is_empty() && user.media.is_none() && user.texts.iter().all(UserText::is_tags);
     let words = user.texts.iter().filter(|text| bare || !text.is_tags());
     words.fold(results, |sum, text| sum.followed_by(text.digest()))
 }

@@ -147,7 +147,7 @@ fn read_step(
     if asked {
         let mut draft = TurnDraft { time, line: Some(line), ..TurnDraft::default() };
         draft.model = step.owned_text("model_name").or_else(|| head.model.clone());
-        if each_text(message, &mut |text| draft.add_text(text)) {
+        if each_text(message, &mut |text| draft.add_text(text)).is_some() {
             draft.gives = true;
         }
         if let Some(thought) = step.str("reasoning_content") {

@@ -190,7 +190,7 @@ impl Chain {
         let of = &mut self.results;
         of.list.extend(results);
         of.texts.extend(texts.into_iter().filter(|_| !machine));
-        of.media |= media;
+        of.media = media.or(of.media);
         (of.time, of.line) = (of.time.or(time), of.line.or(Some(number)));
     }
 

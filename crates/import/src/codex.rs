@@ -1,5 +1,6 @@
 //! Rollouts of Codex: a turn is everything before a `token_count` with a new total.
 
+use softland_session::core::Digest;
 use softland_session::wire::Tokens;
 
 use crate::draft::{Results, TurnDraft, parse_time};
@@ -55,8 +56,9 @@ impl Reader {
                 let talk = self.open_conversation(out, line);
                 self.results.emit_results(out, talk);
                 let text = payload.text("message").unwrap_or_default();
-                let media =
-                    payload.raw("images").is_some_and(|raw| !array_elements(raw).is_empty());
+                let images = payload.raw("images");
+                let images = images.filter(|images| !array_elements(images).is_empty());
+                let media = images.map(|images| Digest::from_bytes(images.as_bytes()));
                 let said =
                     MessageFacts { media, time: at, line: Some(line), ..MessageFacts::default() };
                 out.send_texts(talk, &[&text], said);

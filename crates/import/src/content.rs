@@ -2,19 +2,19 @@
 //! dollars.
 
 use softland_session::ResultReader;
-use softland_session::core::{NanoUsd, ToolResult};
+use softland_session::core::{Digest, NanoUsd, ToolResult};
 use softland_session::wire::json::Str;
 
 use crate::fields::{Fields, array_elements, decode_string};
 
 /// Calls `take` with each text of a content, which is a text or a list of texts and parts. Returns
-/// true if it holds something else.
-pub(crate) fn each_text<'a>(content: &'a str, take: &mut dyn FnMut(Str<'a>)) -> bool {
+/// the digest of everything else that it holds, if there is any.
+pub(crate) fn each_text<'a>(content: &'a str, take: &mut dyn FnMut(Str<'a>)) -> Option<Digest> {
     if let Some(text) = decode_string(content) {
         take(text);
-        return false;
+        return None;
     }
-    let mut media = false;
+    let mut media = None;
     for part in array_elements(content) {
         let text = decode_string(part).or_else(|| {
             let part = Fields::from_json(part).ok()?;
@@ -22,14 +22,20 @@ pub(crate) fn each_text<'a>(content: &'a str, take: &mut dyn FnMut(Str<'a>)) -> 
         });
         match text {
             Some(text) => take(text),
-            None => media = true,
+            None => add_media(&mut media, part),
         }
     }
     media
 }
 
-/// Returns the texts of a content, and true if it holds something else.
-pub(crate) fn collect_texts(content: &str) -> (Vec<String>, bool) {
+/// Adds a part that is no text to the digest of such parts.
+pub(crate) fn add_media(media: &mut Option<Digest>, part: &str) {
+    let before = media.unwrap_or(Digest::EMPTY);
+    *media = Some(before.followed_by(Digest::from_bytes(part.as_bytes())));
+}
+
+/// Returns the texts of a content, and the digest of everything else that it holds, if there is any.
+pub(crate) fn collect_texts(content: &str) -> (Vec<String>, Option<Digest>) {
     let mut texts = Vec::new();
     let media = each_text(content, &mut |text| texts.push(text.unescape().into_owned()));
     (texts, media)
@@ -39,7 +45,7 @@ pub(crate) fn collect_texts(content: &str) -> (Vec<String>, bool) {
 pub(crate) fn read_result(content: &str, failed: bool) -> ToolResult<'static> {
     let mut read = ResultReader::default();
     if content.starts_with(['"', '[']) {
-        if each_text(content, &mut |text| read.add_text(text)) {
+        if each_text(content, &mut |text| read.add_text(text)).is_some() {
             read.add_media(content);
         }
     } else if !matches!(content, "" | "null") {

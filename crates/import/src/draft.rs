@@ -2,7 +2,7 @@
 
 use softland_session::TextReader;
 use softland_session::core::{
-    Call, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText,
+    Call, Digest, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText,
 };
 use softland_session::wire::json::Str;
 use softland_session::wire::{ExtraCharges, ServiceTier, Tokens};
@@ -126,7 +126,7 @@ impl TurnDraft {
 pub(crate) struct Results {
     pub(crate) list: Vec<(String, ToolResult<'static>)>,
     pub(crate) texts: Vec<String>,
-    pub(crate) media: bool,
+    pub(crate) media: Option<Digest>,
     pub(crate) machine: bool,
     pub(crate) time: Option<u64>,
     pub(crate) line: Option<u64>,
@@ -134,7 +134,7 @@ pub(crate) struct Results {
 
 impl Results {
     pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty() && self.texts.is_empty() && !self.media && !self.machine
+        self.list.is_empty() && self.texts.is_empty() && self.media.is_none() && !self.machine
     }
 
     /// Hands the results to the sink as one message, if there are any.

@@ -214,7 +214,10 @@ impl<'s> ConversationReplay<'s> {
 
     fn take_user_step(&mut self, step: &UserStep<'_>, done: &mut Vec<RunReport>) {
         let user = &step.user;
-        if user.results.is_empty() && user.texts.is_empty() && (step.machine || !user.media) {
+        if user.results.is_empty()
+            && user.texts.is_empty()
+            && (step.machine || user.media.is_none())
+        {
             return self.take_program_message(step.time, step.line, done);
         }
         self.take_message(user, step.time, step.line, done);

@@ -5,8 +5,9 @@ mod usage;
 
 use std::borrow::Cow;
 
+use crate::content::add_media;
 use softland_session::ResultReader;
-use softland_session::core::{NanoUsd, ToolResult};
+use softland_session::core::{Digest, NanoUsd, ToolResult};
 use softland_session::wire::Tokens;
 use softland_session::wire::json::{Cursor, Error, Kind, Str};
 
@@ -224,11 +225,11 @@ impl<'a> Message<'a> {
         Ok(())
     }
 
-    /// Returns the results in the message, its texts, and true if it holds media.
+    /// Returns the results in the message, its texts, and the digest of its media, if it holds any.
     pub(crate) fn collect_contents(
         &self,
-    ) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, bool) {
-        let (mut results, mut texts, mut media) = (Vec::new(), Vec::new(), false);
+    ) -> (Vec<(String, ToolResult<'static>)>, Vec<String>, Option<Digest>) {
+        let (mut results, mut texts, mut media) = (Vec::new(), Vec::new(), None);
         for block in &self.content {
             if block.is_kind("tool_result") {
                 let id = block.id.map(|id| id.unescape().into_owned()).unwrap_or_default();
@@ -236,7 +237,7 @@ impl<'a> Message<'a> {
             } else if let Some(text) = block.text {
                 texts.push(text.unescape().into_owned());
             } else {
-                media = true;
+                add_media(&mut media, block.json);
             }
         }
         (results, texts, media)

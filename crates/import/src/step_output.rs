@@ -1,6 +1,6 @@
 //! The output of the readers of all kinds: conversations for the sink, and what could not be read.
 
-use softland_session::core::{UserMessage, UserText};
+use softland_session::core::{Digest, UserMessage, UserText};
 
 use crate::input::{Input, JsonError, Piece};
 use crate::step::{
@@ -173,7 +173,7 @@ impl<'s> StepOutput<'s> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MessageFacts {
     pub(crate) machine: bool,
-    pub(crate) media: bool,
+    pub(crate) media: Option<Digest>,
     pub(crate) time: Option<u64>,
     pub(crate) line: Option<u64>,
 }

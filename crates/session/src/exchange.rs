@@ -314,7 +314,8 @@ impl Exchange {
     /// When it is no response; call [`Self::fail_request`] then.
     pub fn push_whole(&mut self, body: &[u8], out: &mut Output) -> Result<(), UnreadableResponse> {
         self.check_open()?;
-        let response = self.relay.push_whole(body, out).map_err(UnreadableResponse)?;
+        let response = self.relay.push_whole(body, out);
+        let response = response.map_err(|error| UnreadableResponse::from_body(error, body))?;
         self.take_response(response, out);
         Ok(())
     }

@@ -23,6 +23,8 @@ pub(crate) enum ResponseError {
     Json(MessageError),
     /// The exchange had ended before it came.
     Ended,
+    /// It is an error of the provider's, with this message.
+    Told(String),
     /// The reason in another protocol, in words.
     Other(String),
 }

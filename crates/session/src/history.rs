@@ -16,6 +16,7 @@ use softland_wire::request::{
 use softland_wire::{Api, Splice};
 
 use crate::facts::{ResultReader, TextReader};
+use crate::media::digest_media;
 use crate::outline::{PrefixDigests, is_tags_only};
 use crate::past::PastTraces;
 use crate::remembered::{SeenResult, StoredConversation, StoredTail, place_after_item};
@@ -37,6 +38,8 @@ pub(crate) struct FoldedHistory<'a> {
     pub(crate) fresh: Option<Vec<(Digest, SeenResult)>>,
     /// The newest message, if it is a user's. The facts hold for this message.
     newest: Option<(&'a RequestMessage<'a>, FoldedMessage<'a>)>,
+    /// The effects of the messages between the newest turn and the newest message.
+    earlier: MessageEffects,
     /// The position of the newest message.
     pub(crate) here: Option<MessagePosition>,
     /// The traces that the history shows of the conversation's past.
@@ -71,6 +74,7 @@ impl<'a> FoldedHistory<'a> {
             results,
             fresh,
             newest: None,
+            earlier: MessageEffects::default(),
             here: None,
             traces: past.as_ref().map(PastTraces::from_past).unwrap_or_default(),
             reader,
@@ -92,9 +96,11 @@ impl<'a> FoldedHistory<'a> {
                 Role::User => {
                     let mut said = fold.read_user_message(message);
                     said.user.spoken_after = fold.is_spoken_after(&said, next);
-                    fold.fold_user_message(message, &said, None);
+                    let step = fold.fold_user_message(message, &said, None);
+                    fold.earlier.extend_with(step);
                 }
                 Role::Assistant => {
+                    fold.earlier = MessageEffects::default();
                     let (reader, next) = (fold.reader.as_ref(), list.get(at + 1));
                     let written = fold.waiting.await_results(reader, message, next);
                     fold.restore_tail(request, message, &written, &tails, || {
@@ -129,12 +135,13 @@ impl<'a> FoldedHistory<'a> {
             })
     }
 
-    /// Folds the newest message with the facts that hold for it.
+    /// Folds the newest message with the facts that hold for it. Returns its effects, and those of
+    /// the messages between the newest turn and it: they too are new in this request.
     pub(crate) fn fold_newest(&mut self, facts: &Facts) -> MessageEffects {
-        let newest = self.newest.take();
-        newest
-            .map(|(message, said)| self.fold_user_message(message, &said, Some(facts)))
-            .unwrap_or_default()
+        let Some((message, said)) = self.newest.take() else { return MessageEffects::default() };
+        let mut effects = std::mem::take(&mut self.earlier);
+        effects.extend_with(self.fold_user_message(message, &said, Some(facts)));
+        effects
     }
 
     /// Reads a user's message, with the results that it gives to calls written as text.
@@ -328,7 +335,11 @@ impl<'a> FoldedMessage<'a> {
                         BlockKind::Text { text, .. } => {
                             user.texts.push(UserText::new(text.unescape()));
                         }
-                        _ => user.media = true,
+                        _ => {
+                            let media = digest_media(block.span.slice_of(body));
+                            let before = user.media.unwrap_or(Digest::EMPTY);
+                            user.media = Some(before.followed_by(media));
+                        }
                     }
                 }
             }

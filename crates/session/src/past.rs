@@ -163,9 +163,16 @@ impl PastTraces {
         };
         let nothing = RunUsage::default();
         let place = self.run.filter(|(run, _)| *run == here.run).and_then(|(_, place)| place);
+        let place = place.unwrap_or(here.place);
+        let hidden = past.used.usage_not_shown(shown.unwrap_or(&nothing));
+        // A request that is sent again finds hidden amounts that count from its newest message on,
+        // which is not read yet.
+        let is_unread = !here.starts && place == here.place && read.history_digest() != place;
+        let unread = read.current_run().filter(|_| is_unread);
+        let counted = unread.and_then(|run| run.pinned().usage_carried_from(place));
         Some(Continuation {
-            hidden: past.used.usage_not_shown(shown.unwrap_or(&nothing)),
-            place: place.unwrap_or(here.place),
+            hidden: hidden.usage_not_shown(counted.unwrap_or(&nothing)),
+            place,
             rounds: before.map_or(0, |used| used.rounds),
         })
     }

@@ -18,7 +18,7 @@ use crate::support::client::{APIS, Client};
 use crate::support::reading::Response;
 use crate::support::script::{Form, whole};
 use crate::support::sim::governed;
-use crate::support::{Provider, Running};
+use crate::support::{Message, Provider, Running};
 
 /// Claude Code's request for a summary.
 const WANTED: &str = "Your task is to create a detailed summary of the conversation so far";
@@ -347,4 +347,56 @@ async fn a_summary_of_summaries_is_found() {
         }
         assert_eq!(ran, LIMIT, "{api:?}");
     }
+}
+
+/// Returns the number of calls that a response's header counts.
+fn counted_calls(message: &Message) -> usize {
+    let counted = message.header("x-softland-tool-calls").unwrap();
+    counted.split_once('/').unwrap().0.parse().unwrap()
+}
+
+/// Sends the same request several times. Each response brings a call, which may count, since nobody
+/// knows whether the client ran it. What the history hides counts once.
+async fn assert_counted_once(client: &Client, gateway: &Running, before: usize, what: &str) {
+    for again in 0..6 {
+        let (message, _) = client.clone().turn(gateway).await;
+        let counted = counted_calls(&message);
+        assert!((before..=before + again).contains(&counted), "{what}, {again}: {counted}");
+    }
+}
+
+/// The response may have been lost on its way, and a person may want another one.
+#[tokio::test]
+async fn a_request_that_is_sent_again_counts_what_is_hidden_once() {
+    for api in APIS {
+        for (form, compacted) in FORMS {
+            let provider = calling(Ids::Own).await;
+            let gateway = gateway(&provider).await;
+            let mut client = Client::on(api, false);
+            let question = client.messages()[0]["content"].as_str().unwrap().to_owned();
+            for _ in 0..5 {
+                client.turn(&gateway).await;
+            }
+            let summary = sum_up(&client, &gateway, WANTED, true).await;
+            *client.messages() = compacted(&question, &summary);
+            assert_counted_once(&client, &gateway, 5, &format!("{api:?}, {form}")).await;
+        }
+    }
+}
+
+/// A session may have begun before its client was put behind the gateway.
+#[tokio::test]
+async fn a_history_from_elsewhere_that_is_sent_again_counts_once() {
+    let provider = calling(Ids::Own).await;
+    let gateway = gateway(&provider).await;
+    let session = json!({"session_id": "0a8d2f3e-6c1b-4e5f-9a7d-3b2c1d0e9f8a"}).to_string();
+    let mut client = Client::on(Api::Anthropic, false).set("metadata", json!({"user_id": session}));
+    for n in 0..2 {
+        let id = format!("toolu_elsewhere{n:012}");
+        let call = json!({"type": "tool_use", "id": id, "name": "read", "input": {"path": n}});
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": format!("{n}")});
+        client.messages().push(json!({"role": "assistant", "content": [call]}));
+        client.messages().push(json!({"role": "user", "content": [result]}));
+    }
+    assert_counted_once(&client, &gateway, 2, "from elsewhere").await;
 }

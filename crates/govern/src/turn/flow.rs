@@ -401,11 +401,7 @@ impl GovernedRequest {
         let Err(unfinished) = self.exchange.finish_response(&mut self.out) else { return };
         // Its own usage report covers only its beginning.
         self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
-        match unfinished {
-            // The provider itself reports the failure.
-            UnfinishedResponse::Error { .. } if so_far.is_unreported() => self.bill_usage(so_far),
-            _ => self.bill_unfinished(so_far, 0, BROKEN),
-        }
+        self.bill_unfinished(so_far, 0, BROKEN);
         self.unended = error.is_none() && unfinished == UnfinishedResponse::Cut;
         self.broken = match (unfinished, error) {
             (_, Some(error)) => Some(error.to_string()),

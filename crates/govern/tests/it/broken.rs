@@ -57,6 +57,31 @@ async fn a_client_that_leaves_ends_its_request_and_is_booked() {
     assert!(host.remarks().contains("the client left"), "{}", host.remarks());
 }
 
+/// An error that comes under status 200 was booked as the most that its request could cost.
+#[tokio::test]
+async fn c99_an_error_in_place_of_a_response_costs_what_was_received() {
+    const ERROR: &str = "event: error\ndata: {\"type\": \"error\", \"error\": \
+                         {\"type\": \"overloaded_error\", \"message\": \"Overloaded\"}}\n\n";
+    let told = json!({"error": {"message": "Overloaded", "code": 529}});
+    let replies = [
+        (streaming(), Reply::Stream(ERROR.to_owned(), End::Ends)),
+        (question(), Reply::Whole(told.clone())),
+        (question(), Reply::Whole(json!({"type": "error", "error": "Overloaded"}))),
+    ];
+    for (mut body, reply) in replies {
+        body["max_tokens"] = json!(64_000);
+        let host = Host::new(limited(), vec![reply]);
+        let (text, _) = read_stream(host.send(&body, &[("x-softland-run", "r")]).await).await;
+        assert!(text.contains("Overloaded"), "{text}");
+        host.services.tasks.close();
+        host.services.tasks.wait().await;
+        let balance = read_balance(&*host.services.state, "run:given:r").await;
+        assert_eq!(balance.reserved, NanoUsd::ZERO, "{text}");
+        // A hundredth of a dollar pays for a short question; 64,000 tokens cost a dollar.
+        assert!(balance.spent < NanoUsd(10_000_000), "{text}: {:?}", balance.spent);
+    }
+}
+
 /// A stream that goes on with this, a third of the longest silence between two, as often as told.
 async fn goes_on_with(event: &'static str, times: u32) -> (String, Duration) {
     let end = End::Repeats(event, times, SILENCE / 3);

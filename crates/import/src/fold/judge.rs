@@ -37,7 +37,7 @@ pub(crate) struct Verdict {
 struct HeldMessage {
     results: Vec<(String, ToolResult<'static>)>,
     texts: Vec<String>,
-    media: bool,
+    media: Option<Digest>,
 }
 
 impl HeldMessage {

@@ -1,7 +1,7 @@
 //! Messages of opencode and their parts, as its files, its database and dumps of it hold them.
 
 use softland_session::ResultReader;
-use softland_session::core::{NanoUsd, ToolResult};
+use softland_session::core::{Digest, NanoUsd, ToolResult};
 use softland_session::wire::Tokens;
 
 use crate::draft::{Results, TurnDraft, parse_stop};
@@ -60,7 +60,7 @@ pub(super) struct Session {
     draft: TurnDraft,
     results: Results,
     texts: Vec<String>,
-    media: bool,
+    media: Option<Digest>,
     machine: bool,
 }
 
@@ -84,7 +84,7 @@ impl Session {
             draft: TurnDraft::default(),
             results: Results::default(),
             texts: Vec::new(),
-            media: false,
+            media: None,
             machine: false,
         }
     }
@@ -105,7 +105,7 @@ impl Session {
             let said = MessageFacts { machine, media: self.media, time: message.time, line: None };
             out.send_texts(self.talk, &texts, said);
         }
-        (self.media, self.machine) = (false, false);
+        (self.media, self.machine) = (None, false);
     }
 
     /// Takes a part of the message that is being read.
@@ -119,7 +119,7 @@ impl Session {
             "text" if data.is_true("synthetic") => self.machine = true,
             "text" => self.texts.extend(data.owned_text("text")),
             "reasoning" => self.draft.add_hidden(data.str("text")),
-            "file" if !assistant => self.media = true,
+            "file" if !assistant => self.media = Some(Digest::EMPTY),
             "file" => self.draft.gives = true,
             "tool" => self.take_tool(data),
             _ => {}

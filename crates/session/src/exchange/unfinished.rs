@@ -1,5 +1,8 @@
 //! Errors of responses that cannot be taken.
 
+use softland_wire::anthropic::ApiError;
+use softland_wire::json::{Cursor, Error, Kind};
+
 use crate::framing::ResponseError;
 
 /// The error of a step beyond the end of an exchange, whose result was taken.
@@ -18,6 +21,31 @@ impl std::error::Error for ExchangeEnded {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableResponse(pub(super) ResponseError);
 
+impl UnreadableResponse {
+    /// Makes the error of a whole body. A body that tells an error is the provider's, in whatever
+    /// form: `error` is an object or a text (Anthropic, OpenAI, OpenRouter, LiteLLM).
+    pub(super) fn from_body(error: ResponseError, body: &[u8]) -> Self {
+        let mut tells = false;
+        let read = Cursor::from_bytes(body).and_then(|mut cursor| {
+            cursor.read_members(|cursor, member| {
+                let is_said = matches!(cursor.peek()?, Kind::Object | Kind::String);
+                tells |= is_said && member.key.eq_str("error");
+                Ok::<_, Error>(())
+            })
+        });
+        if read.is_err() || !tells {
+            return Self(error);
+        }
+        Self(ResponseError::Told(ApiError::from_response(200, body).message))
+    }
+
+    /// Returns true if the provider told an error in place of a response.
+    #[must_use]
+    pub fn is_told_by_provider(&self) -> bool {
+        matches!(self.0, ResponseError::Told(_))
+    }
+}
+
 impl std::fmt::Display for UnreadableResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
@@ -27,6 +55,9 @@ impl std::fmt::Display for UnreadableResponse {
             }
             ResponseError::Json(error) => {
                 write!(f, "the provider's answer cannot be read: {error}")
+            }
+            ResponseError::Told(message) => {
+                write!(f, "the provider's answer is an error: {message}")
             }
             ResponseError::Ended => f.write_str("the exchange had ended before this response came"),
             ResponseError::Other(why) => write!(f, "the provider's answer cannot be read: {why}"),

@@ -301,6 +301,69 @@ fn a_longer_history_begins_with_the_shorter_one() {
 }
 
 /// Returns a whole response with one call, or with a text.
+/// Returns a conversation of `rounds` equal rounds, with a message of the user behind each result.
+fn conversation_with(api: Api, rounds: usize, behind: impl Fn(usize) -> Value) -> Value {
+    let rows = rows(api);
+    let mut body = conversation(api, &vec![&rows[0]; rounds]);
+    let mut list = Vec::new();
+    for message in messages(&body) {
+        list.push(message.clone());
+        let is_result = message["role"] == "tool"
+            || message["type"] == "function_call_output"
+            || message["content"][0]["type"] == "tool_result";
+        if is_result {
+            list.push(json!({"role": "user", "content": behind(list.len())}));
+        }
+    }
+    let name = if api == Api::Responses { "input" } else { "messages" };
+    body[name] = list.into();
+    body
+}
+
+fn image(api: Api, data: usize) -> Value {
+    match api {
+        Api::Anthropic => json!([{"type": "image", "source": {"type": "base64",
+            "media_type": "image/png", "data": format!("A{data:03}")}}]),
+        Api::Chat => json!([{"type": "image_url",
+            "image_url": {"url": format!("data:image/png;base64,A{data:03}")}}]),
+        Api::Responses => json!([{"type": "input_image",
+            "image_url": format!("data:image/png;base64,A{data:03}")}]),
+    }
+}
+
+/// A line was sent and neither a header nor the ledger said so.
+#[test]
+fn c97_a_line_is_told_whatever_stands_behind_its_result() {
+    for api in APIS {
+        for (what, behind) in [("a text", json!("Try the left door.")), ("an image", image(api, 1))]
+        {
+            let (sent, told) = govern(api, &conversation_with(api, 2, |_| behind.clone()), 4);
+            assert!(sent.to_string().contains("2 tool calls remaining"), "{api:?}, {what}: {sent}");
+            assert_eq!(told, [Intervention::Countdown], "{api:?}, {what}");
+            let (sent, told) = govern(api, &conversation_with(api, 4, |_| behind.clone()), 4);
+            assert!(sent.to_string().contains("limit reached"), "{api:?}, {what}: {sent}");
+            assert_eq!(told, [Intervention::Ask], "{api:?}, {what}");
+        }
+    }
+}
+
+/// Words behind results are steering, and a new image is progress. An image that comes again is none.
+#[test]
+fn c97_whoever_is_steered_or_shown_something_new_is_in_no_loop() {
+    for api in APIS {
+        for rounds in 1..12 {
+            let said = conversation_with(api, rounds, |n| json!(format!("Take door {n}.")));
+            assert_eq!(govern(api, &said, 100).1, [], "{api:?}, steered, {rounds}");
+            let shown = conversation_with(api, rounds, |n| image(api, n));
+            assert_eq!(govern(api, &shown, 100).1, [], "{api:?}, shown, {rounds}");
+        }
+        let same =
+            (1..12).map(|n| govern(api, &conversation_with(api, n, |_| image(api, 1)), 100).1);
+        let noted = same.into_iter().position(|told| told == [Intervention::Note]);
+        assert_eq!(noted, Some(3), "{api:?}: the first image is new, and three more are a loop");
+    }
+}
+
 fn response(api: Api, call: Option<&Value>) -> Value {
     match (api, call) {
         (Api::Anthropic, call) => {

@@ -146,7 +146,10 @@ impl GovernedRequest {
             }
             // The body is no message of the protocol, so it is left to the client and the upstream.
             tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
-            self.book_unread();
+            match error.is_told_by_provider() {
+                true => self.bill_unfinished(Tokens::default(), 0, BROKEN),
+                false => self.book_unread(),
+            }
             let mut answer = http::Response::new(Body::from_bytes(bytes));
             *answer.status_mut() = status;
             *answer.headers_mut() = self.response_head(&self.headers);

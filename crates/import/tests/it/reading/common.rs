@@ -32,7 +32,7 @@ impl Sink for Told {
         for result in &step.user.results {
             line += &format!(" {}:{}", result.id, if result.failed { "failed" } else { "ok" });
         }
-        line += if step.user.media { " media" } else { "" };
+        line += if step.user.media.is_some() { " media" } else { "" };
         line += if step.machine { " machine" } else { "" };
         self.0.push(line);
     }
