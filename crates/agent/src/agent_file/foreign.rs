@@ -296,7 +296,7 @@ const STRICT_MODES: [&str; 2] = ["plan", "dontAsk"];
 fn check_mode(entry: &FrontMatterEntry, report: &mut Diagnostics) {
     let given = entry.value.to_string();
     let is = |mode: &&str| matches!(&entry.value, PolicyValue::Text(text) if text.eq_ignore_ascii_case(mode));
-    if entry.value == PolicyValue::Null || FREE_MODES.iter().any(|mode| is(mode)) {
+    if entry.value == PolicyValue::Null || FREE_MODES.iter().any(&is) {
         return;
     }
     match STRICT_MODES.iter().find(|mode| is(mode)) {

@@ -9,6 +9,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Map, Value, json};
 use softland_govern::{Body, Refusal};
 use softland_ledger::{Reader, UsageGroup, UsageQuery, UsageRow};
+use softland_session::core::NanoUsd;
 
 use super::list::ledger_trouble;
 use super::query::{PageQuery, bad_parameter};
@@ -87,9 +88,14 @@ fn row_json(by: &[UsageGroup], row: &UsageRow) -> Value {
     }
     object.insert("requests".to_owned(), json!(row.requests));
     object.insert("usage".to_owned(), json!(row.usage));
-    object.insert("cost_usd".to_owned(), json!(row.cost));
+    object.insert("cost_usd".to_owned(), json!(known_cost(row)));
     object.insert("unpriced_requests".to_owned(), json!(row.unpriced));
     Value::Object(object)
+}
+
+/// Returns the cost of the requests whose cost is known; `None` where that is none of them.
+fn known_cost(row: &UsageRow) -> Option<NanoUsd> {
+    (row.unpriced < row.requests).then_some(row.cost)
 }
 
 fn csv_response(by: &[UsageGroup], rows: &[UsageRow]) -> Response<Body> {
@@ -105,7 +111,8 @@ fn csv_response(by: &[UsageGroup], rows: &[UsageRow]) -> Response<Body> {
         let tokens = [usage.input, usage.output, usage.cache_read, usage.cache_write];
         let tokens = tokens.map(|count| count.to_string()).join(",");
         // The JSON form of money is an exact number of dollars.
-        let cost = serde_json::to_string(&row.cost).unwrap_or_default();
+        let cost = known_cost(row).and_then(|cost| serde_json::to_string(&cost).ok());
+        let cost = cost.unwrap_or_default();
         text += &format!("{},{tokens},{cost},{}\r\n", row.requests, row.unpriced);
     }
     let mut response = Response::new(Body::from_bytes(text));

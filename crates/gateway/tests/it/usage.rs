@@ -8,7 +8,7 @@ use softland_session::wire::Api;
 
 use crate::support::client::Client;
 use crate::support::sim::{Simulated, governed};
-use crate::support::{Message, Running};
+use crate::support::{Message, Provider, Running, response};
 
 fn key(name: &str) -> KeyEntry {
     let account = Some(format!("acme/{name}").into());
@@ -92,4 +92,27 @@ async fn k15_a_run_is_found_by_its_name() {
     let gateway = Running::with(settings).await;
     assert_eq!(get_json(&gateway, path).await["run"], newest);
     assert_eq!(get(&gateway, "/api/runs/job").await.status(), 404);
+}
+
+/// Requests of a model without a price have not cost nothing.
+#[tokio::test]
+async fn money_that_is_not_known_is_no_zero() {
+    let body = json!({"id": "c1", "object": "chat.completion", "created": 1, "model": "of-no-list",
+        "choices": [{"index": 0, "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "All is well, as far as I see."}}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}});
+    let provider = Provider::says(response("200 OK", &[], &body.to_string())).await;
+    let folder = tempfile::tempdir().expect("one");
+    let mut settings = governed(&provider.url(), &[]);
+    settings.ledger = Some(folder.path().join("softland.db"));
+    let mut gateway = Running::with(settings.clone()).await;
+    let client = Client::on(Api::Chat, false).set("model", json!("of-no-list"));
+    assert_eq!(client.post(&gateway).await.status(), 200);
+    gateway.stopped().await;
+    let gateway = Running::with(settings).await;
+    let row = &get_json(&gateway, "/api/usage").await["rows"][0];
+    assert_eq!((&row["requests"], &row["unpriced_requests"]), (&json!(1), &json!(1)));
+    assert_eq!(row["cost_usd"], Value::Null);
+    let csv = get(&gateway, "/api/usage?format=csv").await;
+    assert!(csv.text().ends_with(",,1\r\n"), "{}", csv.text());
 }
