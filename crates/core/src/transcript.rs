@@ -254,7 +254,7 @@ impl Transcript {
         let by_another = is_by_another(user, self.opener.as_deref());
         let closes = user.spoken_after || closes_answer(user);
         self.given |= !user.results.is_empty();
-        let moves_on = self.given && self.moves_on(user);
+        let shows_progress = self.given && self.shows_progress(user);
         let Some((_, run)) = &mut self.run else { return step };
         let run = Arc::make_mut(run);
         if let Sender::AtOnce { landing } = sender {
@@ -265,13 +265,13 @@ impl Transcript {
             run.close_answer();
         } else if !user.results.is_empty() {
             (step.additions, step.signals) = run.add_results(&user.results, facts);
-            if moves_on {
+            if shows_progress {
                 run.clear_loops();
             }
         } else if by_another {
             run.end_turn_by_other();
         } else {
-            if moves_on {
+            if shows_progress {
                 run.clear_loops();
             }
             let own = user.texts.iter().all(|text| lines::is_own_message(text.text()));
@@ -285,7 +285,7 @@ impl Transcript {
 
     /// Returns true if a message beside or behind results shows that the run moves on: a person
     /// steers, or the image or file in it is another one than the last.
-    fn moves_on(&mut self, user: &UserMessage<'_>) -> bool {
+    fn shows_progress(&mut self, user: &UserMessage<'_>) -> bool {
         let spoken = user.texts.iter().any(|text| !is_machine_made(text.text()));
         let shows = user.media.is_some() && user.media != self.shown;
         self.shown = user.media.or(self.shown);

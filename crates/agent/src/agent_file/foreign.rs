@@ -295,11 +295,14 @@ const STRICT_MODES: [&str; 2] = ["plan", "dontAsk"];
 /// Refuses every mode of permissions but those that restrict nothing.
 fn check_mode(entry: &FrontMatterEntry, report: &mut Diagnostics) {
     let given = entry.value.to_string();
-    let is = |mode: &&str| matches!(&entry.value, PolicyValue::Text(text) if text.eq_ignore_ascii_case(mode));
-    if entry.value == PolicyValue::Null || FREE_MODES.iter().any(&is) {
+    let is_given = |mode: &&str| match &entry.value {
+        PolicyValue::Text(text) => text.eq_ignore_ascii_case(mode),
+        _ => false,
+    };
+    if entry.value == PolicyValue::Null || FREE_MODES.iter().any(is_given) {
         return;
     }
-    match STRICT_MODES.iter().find(|mode| is(mode)) {
+    match STRICT_MODES.iter().find(|mode| is_given(mode)) {
         Some(mode) => {
             let message = format!(
                 "`{mode}` restricts the agent, which is not supported; name the tools that it may \
