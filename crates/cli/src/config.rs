@@ -4,7 +4,7 @@
 //! Every problem names file, line and key; problems are in the order of their lines. No environment
 //! is read here, and a config holds no credential: it names variables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -19,6 +19,7 @@ mod gateway;
 mod key;
 mod policy;
 mod price;
+mod reload;
 mod resolve;
 mod shape;
 mod shared;
@@ -72,8 +73,8 @@ pub(crate) struct Config {
     prices: Vec<(String, Price)>,
     upstreams: BTreeMap<String, UpstreamConfig>,
     gateway: gateway::GatewayConfig,
-    /// True if the last line has its end.
-    ends_whole: bool,
+    /// What a reload compares.
+    extent: reload::Extent,
 }
 
 /// An environment variable that a config names.
@@ -100,11 +101,11 @@ impl Config {
 
     /// Parses the text of a config; `file` is its name in problems.
     pub(crate) fn parse(file: &str, text: &str) -> Result<Self, Vec<String>> {
-        let config = Self { ends_whole: text.ends_with('\n'), ..Self::default() };
-        let problems = Vec::new();
+        let (config, problems) = (Self::default(), Vec::new());
         let mut reader = ConfigReader { file, text, config, timezone: "UTC".to_owned(), problems };
         match DeTable::parse(text) {
             Ok(table) => {
+                reader.config.extent = reload::Extent::read(text, table.get_ref());
                 reader.read_top_level(table.get_ref());
                 reader.check_references();
             }
@@ -129,22 +130,6 @@ impl Config {
     /// Returns the names of the policies, sorted.
     pub(crate) fn policy_names(&self) -> impl Iterator<Item = &str> {
         self.policies.keys().map(String::as_str)
-    }
-
-    /// Returns what limits runs or says who may ask and where requests go (policies, tokens,
-    /// upstreams with an address), and the end of the last line. A file that is half written lacks
-    /// some of it.
-    pub(crate) fn list_declared(&self) -> BTreeSet<String> {
-        let policies = self.policies.keys().map(|name| format!("[policy.{name}]"));
-        let addressed = self.upstreams.iter().filter(|(_, upstream)| upstream.base_url.is_some());
-        let upstreams = addressed.map(|(name, _)| format!("[upstream.{name}] base_url"));
-        let tokens = [
-            (self.gateway.client_tokens.is_some(), "[clients] tokens_env"),
-            (self.gateway.admin_token.is_some(), "[admin] token_env"),
-            (self.ends_whole, "the end of its last line"),
-        ];
-        let tokens = tokens.into_iter().filter(|(there, _)| *there);
-        policies.chain(upstreams).chain(tokens.map(|(_, what)| what.to_owned())).collect()
     }
 
     /// Returns the config of the provider of that name.

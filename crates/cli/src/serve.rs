@@ -1,7 +1,6 @@
 //! `softland serve`: runs the gateway until a signal stops it. The gateway crate handles requests;
 //! this module has the config, the signals and the exit status.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,7 +22,7 @@ use crate::threads;
 /// Serves until a signal stops the gateway.
 pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let _log = logging::log_to_stderr()?;
-    let ReadSettings { settings, shared, ledger, warnings, declared } =
+    let ReadSettings { settings, shared, ledger, warnings, config } =
         read_settings(args).map_err(Failure::from_messages)?;
     let writer = Writer::for_process();
     for warning in &warnings {
@@ -32,7 +31,7 @@ pub(crate) fn run_command(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
     let runtime = threads::build_serving_runtime().map_err(system)?;
     let served =
-        runtime.block_on(serve_gateway(args, (settings, shared), (ledger, declared), &writer));
+        runtime.block_on(serve_gateway(args, (settings, shared), (ledger, config), &writer));
     // The process does not wait for requests that a second signal cut off.
     runtime.shutdown_background();
     served
@@ -44,8 +43,8 @@ struct ReadSettings {
     shared: SharedUrl,
     ledger: LedgerChoice,
     warnings: Vec<String>,
-    /// What the config declares, by [`Config::list_declared`].
-    declared: BTreeSet<String>,
+    /// The config itself, with which the next one is compared.
+    config: Config,
 }
 
 fn read_settings(args: &ServeArgs) -> Result<ReadSettings, Vec<String>> {
@@ -66,14 +65,14 @@ fn read_settings(args: &ServeArgs) -> Result<ReadSettings, Vec<String>> {
     let here = args.config.is_some() || Path::new(LEDGER).exists();
     let flags = LedgerFlags { off: args.no_ledger, here };
     let ledger = choose_ledger(&config, flags, &env).map_err(|failure| failure.messages)?;
-    let (warnings, declared) = (config.list_warnings(&asked), config.list_declared());
-    Ok(ReadSettings { settings, shared, ledger, warnings, declared })
+    let warnings = config.list_warnings(&asked);
+    Ok(ReadSettings { settings, shared, ledger, warnings, config })
 }
 
 async fn serve_gateway(
     args: &ServeArgs,
     (mut settings, shared): (Settings, SharedUrl),
-    (ledger, mut declared): (LedgerChoice, BTreeSet<String>),
+    (ledger, mut config): (LedgerChoice, Config),
     writer: &Writer,
 ) -> Result<ExitCode, Failure> {
     let system = |error| Failure::usage(format!("the gateway cannot run: {error}"));
@@ -101,7 +100,7 @@ async fn serve_gateway(
             ended = &mut serving => return Ok(exit_code(ended)),
             () = signals.next() => break,
             () = reloads.next() => {
-                reload_config(args, (used.as_deref(), &shared), &mut declared, &handle);
+                reload_config(args, (used.as_deref(), &shared), &mut config, &handle);
             }
         }
     }
@@ -158,13 +157,13 @@ fn exit_code(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
     }
 }
 
-/// Reads the config again and applies it, or logs the reason why not. `declared` is what the config
-/// in force declares. A config without some of it may be half written, and would lift limits or
-/// send the clients' keys elsewhere.
+/// Reads the config again and applies it, or logs the reason why not. `config` is the one in force.
+/// One that lacks some of it may be half written, and would lift limits or send the clients' keys
+/// elsewhere.
 fn reload_config(
     args: &ServeArgs,
     (ledger, shared): (Option<&Path>, &SharedUrl),
-    declared: &mut BTreeSet<String>,
+    config: &mut Config,
     handle: &Handle,
 ) {
     if args.config.is_none() {
@@ -172,7 +171,7 @@ fn reload_config(
         return;
     }
     let read = read_settings(args);
-    let ReadSettings { mut settings, shared: asked, ledger: choice, warnings, declared: now } =
+    let ReadSettings { mut settings, shared: asked, ledger: choice, warnings, config: next } =
         match read {
             Ok(read) => read,
             Err(problems) => {
@@ -189,11 +188,11 @@ fn reload_config(
         );
         return;
     }
-    let gone: Vec<&str> = declared.difference(&now).map(String::as_str).collect();
-    if !gone.is_empty() {
-        let gone = gone.join(", ");
+    let lost = config.list_lost(&next);
+    if !lost.is_empty() {
+        let lost = lost.join(", ");
         tracing::error!(
-            "the config lacks {gone}, which the one in force has; the old settings stay (to take \
+            "the config lacks {lost}, which the one in force has; the old settings stay (to take \
              it away, start softland anew)"
         );
         return;
@@ -209,7 +208,7 @@ fn reload_config(
     }
     match handle.reload(settings) {
         Ok(()) => {
-            *declared = now;
+            *config = next;
             tracing::info!("the config was read again and is in force");
         }
         Err(problem) => tracing::error!("{problem}"),

@@ -3,6 +3,7 @@ use super::*;
 mod budgets;
 mod gateway;
 mod keys;
+mod reload;
 mod settings;
 
 fn problems(text: &str) -> Vec<String> {
