@@ -18,6 +18,10 @@ use crate::store::{
 /// share.
 const RECENT_MS: u64 = 30 * 60 * 1000;
 
+/// Heads of a conversation's results and answers by which a request is about it. Together they have
+/// some 200 characters.
+pub const QUOTED_HEADS: usize = 4;
+
 /// Everything by which the conversation of a request may be found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecallQuery {
@@ -49,6 +53,8 @@ pub struct RecallQuery {
     pub told: Vec<Digest>,
     /// For a metered request: the clues of passages that it contains.
     pub passages: Vec<Digest>,
+    /// For a metered request: the clues of heads of texts that it contains, each once.
+    pub heads: Vec<Digest>,
     /// The clue of the names that the request carries.
     pub name: Digest,
     /// True if it names its session.
@@ -306,6 +312,9 @@ impl RecallSearch<'_> {
             if let Some(found) = self.find_clue(clues).await? {
                 return Ok(Some(self.load(found.scope, FoundBy::Beside(true)).await?));
             }
+        }
+        if let Some(scope) = self.store.find_quoted(&self.query.heads, QUOTED_HEADS).await? {
+            return Ok(Some(self.load(scope, FoundBy::Beside(true)).await?));
         }
         match self.find_namesakes().await?.pop() {
             Some(face) => Ok(Some(self.load(face.scope, FoundBy::Beside(false)).await?)),

@@ -26,6 +26,14 @@ pub use memory::MemoryStore;
 /// The look-ups and changes of which [`SharedState`](crate::SharedState) is made, each on its own.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
+    /// Finds the conversation of which most of these different clues are, if at least `fewest` are
+    /// its. Of several the newest is taken: the last of those that have the last shared clue.
+    async fn find_quoted(
+        &self,
+        clues: &[Digest],
+        fewest: usize,
+    ) -> Result<Option<Arc<str>>, StoreError>;
+
     /// Finds the conversation of the first of these clues that is known. `here` is the history of
     /// the request.
     async fn find_conversation(

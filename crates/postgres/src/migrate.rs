@@ -3,7 +3,11 @@
 use tokio_postgres::{Client, Error};
 
 /// The changes of the tables from version to version. The first makes them.
-const SCHEMAS: [&str; 2] = [include_str!("sql/schema/1.sql"), include_str!("sql/schema/2.sql")];
+const SCHEMAS: [&str; 3] = [
+    include_str!("sql/schema/1.sql"),
+    include_str!("sql/schema/2.sql"),
+    include_str!("sql/schema/3.sql"),
+];
 /// The version of the tables and functions here. A database of a newer release is left as it is.
 const VERSION: usize = SCHEMAS.len();
 /// The lock that one gateway holds while it makes them.

@@ -12,6 +12,8 @@ use softland_core::Digest;
 const RUN: u32 = 120;
 /// Of so many consecutive runs, one is chosen.
 const CHOICE: usize = 4;
+/// Letters and digits of a head. With spaces these are some 50 characters.
+const HEAD: u32 = 40;
 /// The most words of one text that are read.
 const WORDS: usize = 1 << 15;
 /// Letters and digits of the shortest text that is noted as a whole.
@@ -44,6 +46,35 @@ pub(crate) fn every_passage(text: &str) -> Vec<Digest> {
     find_runs(&read_words(text)).into_iter().map(run_digest).collect()
 }
 
+/// Returns the digest of the head of a text, if the text is long enough to have one.
+#[must_use]
+pub(crate) fn head_digest(text: &str) -> Option<Digest> {
+    read_head(&read_words(text))
+}
+
+/// Returns the heads of all texts that may stand within a text: behind a line's end or a sign such
+/// as a colon or a quotation mark.
+#[must_use]
+pub(crate) fn find_heads(text: &str) -> Vec<Digest> {
+    let words = read_words(text);
+    let begins = |(at, word): (usize, &Word)| word.begins.then(|| words.get(at..)).flatten();
+    words.iter().enumerate().filter_map(begins).filter_map(read_head).collect()
+}
+
+/// Returns the digest of the first words that have the letters of a head.
+fn read_head(words: &[Word]) -> Option<Digest> {
+    let (mut sum, mut letters) = (0_u64, 0);
+    for word in words {
+        (sum, letters) = (mix(sum).wrapping_add(word.sum), letters + word.letters);
+        if letters >= HEAD {
+            return Some(
+                Digest::from_bytes(&sum.to_le_bytes()).followed_by(Digest::from_bytes(b"head")),
+            );
+        }
+    }
+    None
+}
+
 fn run_digest(run: u64) -> Digest {
     Digest::from_bytes(&run.to_le_bytes())
 }
@@ -65,6 +96,8 @@ pub(crate) fn short_digest(text: &str) -> Option<Digest> {
 struct Word {
     sum: u64,
     letters: u32,
+    /// True if another text may begin with the word, by what stands before it.
+    begins: bool,
 }
 
 /// A run's value is a polynomial in this number, so that the value of a run follows from that of
@@ -118,6 +151,7 @@ fn read_words(text: &str) -> Vec<Word> {
     let mut words = Vec::with_capacity((text.len() / 5).min(WORDS));
     let mut word = Word::default();
     let mut is_number = true;
+    let mut begins = true;
     let mut chars = Chars { text };
     while words.len() < WORDS {
         let next = chars.next_char();
@@ -130,9 +164,11 @@ fn read_words(text: &str) -> Vec<Word> {
         }
         let counts = |end: char| matches!(end, '.' | ')' | ']' | ':' | '|' | '→' | '\t');
         if word.letters > 0 && !(is_number && word.letters <= NUMBER && next.is_some_and(counts)) {
-            words.push(Word { sum: mix(word.sum), ..word });
+            words.push(Word { sum: mix(word.sum), begins, ..word });
+            begins = false;
         }
         (word, is_number) = (Word::default(), true);
+        begins |= next.is_some_and(|next| !matches!(next, ' ' | ',' | '-' | '\''));
         if next.is_none() {
             break;
         }
@@ -169,7 +205,11 @@ impl Chars<'_> {
             return ' ';
         }
         self.text = self.text.get(1..).unwrap_or_default();
-        if kind == 't' { '\t' } else { ' ' }
+        match kind {
+            'n' | 'r' => '\n',
+            't' => '\t',
+            other => other,
+        }
     }
 
     /// Reads what stands behind an ampersand: nothing, or the rest of an entity.
@@ -256,6 +296,29 @@ mod tests {
         assert_ne!(short, short_digest("Stopped at the limit of $0.60; three notes were read."));
         assert_eq!(short_digest("Done."), None);
         assert_eq!(short_digest(&TEXT.repeat(2)), None);
+    }
+
+    #[test]
+    fn a_piece_is_known_by_its_head_where_a_text_may_begin() {
+        let piece = &TEXT[..60];
+        let head = head_digest(TEXT);
+        assert!(head.is_some());
+        for text in [
+            piece.to_owned(),
+            format!("TOOL RESULT: {piece}..."),
+            format!("So far.\n{piece}"),
+            format!("<result id=\"3\">{piece}"),
+            format!("[tool] {piece}"),
+            format!("7. {piece}"),
+            serde_json::json!([{"content": piece}]).to_string(),
+            serde_json::json!(format!("A line\n{piece}")).to_string(),
+        ] {
+            assert!(find_heads(&text).iter().any(|found| Some(*found) == head), "{text}");
+        }
+        for text in [&TEXT[..40], &TEXT[4..], &TEXT.replace("parser", "lexer")] {
+            assert!(!find_heads(text).iter().any(|found| Some(*found) == head), "{text}");
+        }
+        assert_eq!(head_digest("Twelve tests have passed."), None);
     }
 
     #[test]

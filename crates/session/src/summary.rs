@@ -1,14 +1,14 @@
 //! Summaries of conversations: finds requests that ask for a summary, and finds a summary again in
 //! later histories (`docs/governing.md` §7).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use softland_core::{Digest, tables};
 use softland_wire::json::{Cursor, Error};
 use softland_wire::request::{BlockKind, Content, Message, Request, ResultContent, Role};
 
 use crate::outline::ask_digest;
-use crate::passages::{every_passage, find_passages, short_digest};
+use crate::passages::{every_passage, find_heads, find_passages, head_digest, short_digest};
 
 /// The most passages of one summary that are noted.
 const NOTED: usize = 128;
@@ -16,6 +16,12 @@ const NOTED: usize = 128;
 const FIRST_TURNS: usize = 3;
 /// Bytes of a tool's result that are looked at.
 const RESULT: usize = 4 << 10;
+/// The most heads of a request that are looked for.
+const QUOTED: usize = 2048;
+/// Results of a round of which passages are noted, and passages of each.
+const PASSAGES: usize = 2;
+/// Results of a round whose heads are noted.
+const HEADS: usize = 8;
 /// Lines and paragraphs of a text that are looked at as short summaries.
 const UNITS: usize = 512;
 
@@ -66,6 +72,12 @@ pub fn first_passages(text: &str, most: usize) -> Vec<Digest> {
     let mut passages = find_passages(bare_text(text));
     passages.truncate(most);
     passages
+}
+
+/// Returns the head of an answer, by which a text that quotes its beginning is known.
+#[must_use]
+pub fn answer_head(text: &str) -> Option<Digest> {
+    head_digest(bare_text(text))
 }
 
 /// The passages at places where a summary may stand in a history.
@@ -123,21 +135,56 @@ pub fn find_other_questions(request: &Request<'_>, passage: Digest) -> Vec<Diges
 /// Returns the passages of all that users say in a request.
 #[must_use]
 pub fn user_passages(request: &Request<'_>) -> Vec<Digest> {
-    let users = request.messages.list.iter().filter(|message| message.role == Role::User);
-    users.flat_map(message_texts).flat_map(|text| find_passages(&text)).collect()
+    user_texts(request).flat_map(|text| find_passages(&text)).collect()
 }
 
-/// Returns the first passages of the results behind the last model turn: at most `each` passages of
-/// each, and at most `each` results.
+/// Returns the heads of texts that users quote in a request, each once.
 #[must_use]
-pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
+pub fn user_heads(request: &Request<'_>) -> Vec<Digest> {
+    let mut known = BTreeSet::new();
+    let heads = user_texts(request).flat_map(|text| find_heads(&text));
+    heads.filter(|head| known.insert(*head)).take(QUOTED).collect()
+}
+
+fn user_texts(request: &Request<'_>) -> impl Iterator<Item = String> {
+    let users = request.messages.list.iter().filter(|message| message.role == Role::User);
+    users.flat_map(message_texts)
+}
+
+/// What is noted of the results behind the last model turn, so that a request that quotes them is
+/// known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotedResults {
+    /// The first passages of the first results.
+    pub passages: Vec<Digest>,
+    /// The heads of results.
+    pub heads: Vec<Digest>,
+}
+
+impl NotedResults {
+    /// Notes the newest results of a request.
+    #[must_use]
+    pub fn from_request(request: &Request<'_>) -> Self {
+        let mut noted = Self::default();
+        for (index, text) in newest_results(request).take(HEADS).enumerate() {
+            noted.heads.extend(head_digest(&text));
+            if index < PASSAGES {
+                noted.passages.extend(find_passages(&text).into_iter().take(PASSAGES));
+            }
+        }
+        noted
+    }
+}
+
+/// Returns the beginnings of the results behind the last model turn.
+fn newest_results(request: &Request<'_>) -> impl Iterator<Item = String> {
     let list = request.messages.list.iter().rev();
     let newest = list.take_while(|message| message.role != Role::Assistant);
     let blocks = newest.flat_map(|message| match &message.content {
         Content::Blocks { blocks, .. } => blocks.as_slice(),
         Content::Text(..) => &[],
     });
-    let results = blocks.filter_map(|block| match &block.kind {
+    blocks.filter_map(|block| match &block.kind {
         BlockKind::ToolResult(result) => match &result.content {
             ResultContent::Text(text, _) => Some(text.unescape_head(RESULT)),
             ResultContent::Parts { parts, .. } => {
@@ -146,8 +193,7 @@ pub fn result_passages(request: &Request<'_>, each: usize) -> Vec<Digest> {
             ResultContent::Absent(_) | ResultContent::Opaque(_) => None,
         },
         _ => None,
-    });
-    results.take(each).flat_map(|text| find_passages(&text).into_iter().take(each)).collect()
+    })
 }
 
 /// Returns a text without the tags and labels around it.

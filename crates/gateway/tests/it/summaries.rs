@@ -349,6 +349,71 @@ async fn a_summary_of_summaries_is_found() {
     }
 }
 
+/// Writes pieces of results into one text.
+type Joined = fn(&[&str]) -> String;
+
+/// Ways in which a client writes pieces of results into one text.
+const PIECES: [(&str, Joined); 5] = [
+    ("lines with a label", |pieces| pieces.iter().map(|one| format!("TOOL: {one}...\n")).collect()),
+    ("JSON", |pieces| {
+        json!(pieces.iter().map(|one| json!({"result": one})).collect::<Vec<_>>()).to_string()
+    }),
+    ("XML", |pieces| pieces.iter().map(|one| format!("<result>{one}</result> ")).collect()),
+    ("a list", |pieces| pieces.iter().map(|one| format!("* {one}\n")).collect()),
+    ("JSON in JSON", |pieces| json!([json!(pieces).to_string()]).to_string()),
+];
+
+/// Returns the first characters of each text.
+fn cut(texts: &[String], most: usize) -> Vec<&str> {
+    texts.iter().map(|text| text.get(..most).unwrap_or(text)).collect()
+}
+
+/// A client tells of many results, of each no more than a piece that is too short to be known alone.
+#[tokio::test]
+async fn a_summary_of_short_pieces_of_results_is_found() {
+    for api in APIS {
+        for (name, written) in PIECES {
+            let provider = calling(Ids::Same).await;
+            let gateway = gateway(&provider).await;
+            let mut client = Client::on(api, false);
+            let mut ran = 0;
+            for request in 1..=2 * LIMIT {
+                let (_, response) = client.turn(&gateway).await;
+                if response.calls().is_empty() {
+                    break;
+                }
+                ran += 1;
+                if request % 5 == 0 {
+                    let results = results_of(&mut client);
+                    let text = format!("{}\nBriefly: a summary.", written(&cut(&results, 90)));
+                    let summary = ask_apart(&client, &gateway, &text).await;
+                    *client.messages() = vec![user(&summary)];
+                }
+            }
+            assert_eq!(ran, LIMIT, "{api:?}, {name}");
+        }
+    }
+}
+
+/// What a request quotes has to be 200 characters in all: less of it may stand anywhere.
+#[tokio::test]
+async fn few_or_tiny_pieces_of_results_find_nothing() {
+    for (rounds, most) in [(3, 90), (8, 30)] {
+        let provider = calling(Ids::Same).await;
+        let gateway = gateway(&provider).await;
+        let mut agent = Client::on(Api::Chat, false);
+        for _ in 0..rounds {
+            agent.turn(&gateway).await;
+        }
+        let results = results_of(&mut agent);
+        let text = format!("{}\nBriefly: a summary.", cut(&results, most).join("\n"));
+        let summary = ask_apart(&agent, &gateway, &text).await;
+        *agent.messages() = vec![user(&summary)];
+        let (message, _) = agent.turn(&gateway).await;
+        assert_eq!(message.header("x-softland-tool-calls"), Some(format!("0/{LIMIT}").as_str()));
+    }
+}
+
 /// Returns the number of calls that a response's header counts.
 fn counted_calls(message: &Message) -> usize {
     let counted = message.header("x-softland-tool-calls").unwrap();

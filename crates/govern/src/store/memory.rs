@@ -6,7 +6,7 @@
 
 mod compact;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -88,6 +88,23 @@ impl Store for MemoryStore {
             return Ok(Some(FoundConversation { clue, scope, fork, then, run }));
         }
         Ok(None)
+    }
+
+    async fn find_quoted(
+        &self,
+        clues: &[Digest],
+        fewest: usize,
+    ) -> Result<Option<Arc<str>>, StoreError> {
+        let held = self.lock();
+        // How many clues are each conversation's, and the place of the last of them.
+        let mut quoted: BTreeMap<&Arc<str>, (usize, usize)> = BTreeMap::new();
+        let known = clues.iter().filter_map(|clue| held.clues.get(clue));
+        for (place, twin) in known.flat_map(|(_, twins)| twins).enumerate() {
+            let (count, last) = quoted.entry(&twin.scope).or_default();
+            (*count, *last) = (*count + 1, place);
+        }
+        let most = quoted.into_iter().max_by_key(|(_, counted)| *counted);
+        Ok(most.filter(|(_, (count, _))| *count >= fewest).map(|(scope, _)| Arc::clone(scope)))
     }
 
     async fn count_known(&self, clues: &[Digest]) -> Result<usize, StoreError> {

@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use softland_session::core::policy::{OnStoreLoss, Policy};
 use softland_session::core::{Digest, Facts, NanoUsd, Role, Rung};
 use softland_session::retold::CallPlaces;
-use softland_session::summary::Asked;
+use softland_session::summary::{Asked, NotedResults};
 use softland_session::wire::request::Request;
 use softland_session::{Chain, Context, Exchange, OpenedRequest, Outline, Output, summary};
 use tokio::sync::OwnedMutexGuard;
@@ -56,8 +56,7 @@ pub(crate) struct RequestSetup {
     pub(super) for_summary: bool,
     /// The places at which later histories may tell of this turn's calls in texts.
     pub(super) call_places: CallPlaces,
-    /// The first passages of the newest results.
-    pub(super) results: Vec<Digest>,
+    pub(super) results: NotedResults,
     pub(super) model: Arc<str>,
     /// The model's row in the built-in tables, and its capability.
     known_model: KnownModel,
@@ -84,9 +83,6 @@ pub(super) struct BegunExchange {
 }
 
 type RefusedResponse = Box<Response<Body>>;
-
-/// Results of a round by which a request for a summary is recognized, and passages of each.
-const PASSAGES: usize = 2;
 
 impl RequestSetup {
     /// Finds the conversation, the policy and the destination of a request.
@@ -129,7 +125,7 @@ impl RequestSetup {
         let (known_model, unheld) = (asked.services.models.find_model(&model), None);
         let asks_for_summary = summary::asks_for_summary(request);
         let for_summary = asks_for_summary.is_some() || place.is_summary_candidate(&outline);
-        let results = summary::result_passages(request, PASSAGES);
+        let results = NotedResults::from_request(request);
         let call_places = match metered {
             true => CallPlaces::default(),
             false => CallPlaces::from_request(request, &outline),

@@ -117,7 +117,8 @@ BEGIN
   IF (query->>'metered')::boolean THEN
     hit := softland_find_clue(softland_texts(query->'calls'), here);
     IF hit IS NULL THEN hit := softland_find_clue(softland_texts(query->'passages'), here); END IF;
-    IF hit IS NOT NULL THEN RETURN softland_found(hit->>'scope', 'beside', '{"flag": true}'); END IF;
+    of := coalesce(hit->>'scope', softland_find_quoted(softland_texts(query->'heads'), 4));
+    IF of IS NOT NULL THEN RETURN softland_found(of, 'beside', '{"flag": true}'); END IF;
     IF NOT (query->>'is_named')::boolean THEN RETURN NULL; END IF;
     faces := softland_faces(query->>'name');
     IF cardinality(faces) = 0 THEN RETURN NULL; END IF;

@@ -33,6 +33,14 @@ BEGIN
     'tokens', twin.tokens::text, 'cost', twin.cost::text);
 END $$;
 
+-- Finds the conversation of which most of these different clues are, if at least `fewest` are its. Of
+-- several the last of those that have the last shared clue is taken.
+CREATE OR REPLACE FUNCTION softland_find_quoted(clues text[], fewest bigint) RETURNS text
+LANGUAGE sql STABLE AS
+  $$ SELECT c.scope FROM softland_clues c WHERE c.clue = ANY (clues)
+     GROUP BY c.scope HAVING count(*) >= fewest
+     ORDER BY count(*) DESC, max(ARRAY[array_position(clues, c.clue)::bigint, c.place]) DESC LIMIT 1 $$;
+
 CREATE OR REPLACE FUNCTION softland_note_clues(clues jsonb, of text, turn jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -2,6 +2,7 @@
 -- `recall_from` of softland-govern does.
 
 local RECENT_MS = 30 * 60 * 1000
+local QUOTED_HEADS = 4
 
 -- Stores a fork of a conversation under a name of its own.
 local function store_fork(scope, kept, name)
@@ -121,9 +122,28 @@ local function by_prefix(query)
   return hit and continue_from(query, hit, 'prefix', { index = hit.index })
 end
 
+-- Finds the conversation of which most of these different clues are, if at least `fewest` are its. Of
+-- several the last of those that have the last shared clue is taken.
+local function find_quoted(clues, fewest)
+  local counts, last, place, best = {}, {}, 0, nil
+  for _, clue in ipairs(clues) do
+    for _, twin in ipairs(read_list(name_key('c', clue))) do
+      place = place + 1
+      counts[twin.s], last[twin.s] = (counts[twin.s] or 0) + 1, place
+    end
+  end
+  for scope, count in pairs(counts) do
+    if not best or count > counts[best] or count == counts[best] and last[scope] > last[best] then
+      best = scope
+    end
+  end
+  return best and counts[best] >= fewest and best or nil
+end
+
 local function find_beside(query)
   local hit = find_clue(query.calls, query.here) or find_clue(query.passages, query.here)
-  if hit then return found(hit.twin.s, 'beside', { flag = true }) end
+  local scope = hit and hit.twin.s or find_quoted(query.heads, QUOTED_HEADS)
+  if scope then return found(scope, 'beside', { flag = true }) end
   local faces = query.is_named and read_faces(query.name) or {}
   return #faces > 0 and found(faces[#faces].scope, 'beside', { flag = false }) or nil
 end

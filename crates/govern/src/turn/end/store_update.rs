@@ -18,6 +18,7 @@ use crate::shared::Closing;
 use crate::store::{Namesake, RunState, StoreChanges, TurnEnd};
 use crate::turn::flow::GovernedRequest;
 use crate::turn::open::RequestSetup;
+use crate::turn::scope::Clues;
 
 /// Passages of an answer by which a request for a summary is recognized.
 const SAID: usize = 2;
@@ -61,7 +62,7 @@ impl GovernedRequest {
             let (run, state) = place.summarized_run(asks)?;
             let answer = done.answer.as_deref()?;
             // The parts of a history may be summed up first, and then their summaries.
-            let said = place.clues.passage_clues(&summary::first_passages(answer, SAID));
+            let said = answer_clues(place.clues, answer);
             (run, state, [self.opening.summary_clues(answer), said].concat())
         };
         let changes =
@@ -152,11 +153,11 @@ impl GovernedRequest {
             .chain(calls)
             .chain(ids)
             .collect();
-        let said = summary::first_passages(done.answer.as_deref().unwrap_or_default(), SAID);
-        let said = said.into_iter().chain(results.iter().copied());
-        let said: Vec<Digest> = said.collect();
+        let answer = done.answer.as_deref().unwrap_or_default();
         let mut before = place.clues.clues_of_newest_pairs(outline, place.answered_calls(outline));
-        before.extend(place.clues.passage_clues(&said));
+        before.extend(answer_clues(place.clues, answer));
+        before.extend(place.clues.passage_clues(&results.passages));
+        before.extend(place.clues.head_clues(&results.heads));
         (now, before)
     }
 
@@ -236,6 +237,13 @@ fn as_told(call: &PendingCall) -> (&str, &str, &str) {
 fn next_turn(outline: &Outline, done: &Done) -> ModelTurn {
     let calls = shown_calls(done).map(as_told);
     outline.next_turn(&calls.collect::<Vec<_>>(), &done.sealed)
+}
+
+/// Returns the clues of an answer, by which a request that quotes it is known.
+fn answer_clues(clues: Clues, answer: &str) -> Vec<Digest> {
+    let mut known = clues.passage_clues(&summary::first_passages(answer, SAID));
+    known.extend(clues.head_clues(summary::answer_head(answer).as_slice()));
+    known
 }
 
 /// Returns true if a turn is a landing's answer, or softland's own in its place.

@@ -161,6 +161,11 @@ impl Clues {
         passages.iter().map(|passage| self.make_clue("said").followed_by(*passage)).collect()
     }
 
+    /// Returns the clues of heads of its results and answers.
+    pub(in crate::turn) fn head_clues(self, heads: &[Digest]) -> Vec<Digest> {
+        heads.iter().map(|head| self.make_clue("head").followed_by(*head)).collect()
+    }
+
     /// Returns the clues of a history's calls, the newest turn's first. Within one turn, an id
     /// identifies a call better than its position, and that better than its result, which may have
     /// come before.

@@ -64,7 +64,8 @@ impl ConversationSearch<'_> {
         let query = RecallQuery { calls, ..query };
         if metered {
             let passages = clues.passage_clues(&summary::user_passages(request));
-            return RecallQuery { passages, ..query };
+            let heads = clues.head_clues(&summary::user_heads(request));
+            return RecallQuery { passages, heads, ..query };
         }
         let told = retold::find_retold_calls(request, outline);
         RecallQuery {

@@ -1,0 +1,1 @@
+-- Version 3: conversations are found by the heads of results and answers. Only functions changed.
