@@ -1,8 +1,10 @@
 """A PostgreSQL with a password, which keeps what it is told when it is killed."""
 
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -68,7 +70,14 @@ class Postgres:
         self.asks("SET client_min_messages = error; DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
     def kill(self):
-        self.process.kill()
+        # The processes that serve its sessions outlive it for a moment, and answer meanwhile. It is stopped
+        # first, so that it starts no others.
+        self.process.send_signal(signal.SIGSTOP)
+        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)],
+                                  capture_output=True, text=True).stdout
+        for process in [*map(int, children.split()), self.process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         self.process.wait()
         self.process = None
 

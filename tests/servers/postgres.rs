@@ -160,10 +160,18 @@ fn socket_folder(folder: &Path) -> String {
     format!("unix_socket_directories={}", folder.display())
 }
 
+/// Kills a server and the processes that serve its sessions. Those outlive the server for a moment, and
+/// answer meanwhile. The server is stopped first, so that it starts no others.
+fn kill_with_children(server: u32) {
+    let script = "kill -STOP $0; kill -KILL $(ps -o pid= --ppid $0) $0";
+    let killed = Command::new("sh").args(["-c", script, &server.to_string()]).status();
+    assert!(killed.expect("sh runs").success(), "the server runs");
+}
+
 impl TestServer for PostgresServer {
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            child.kill().expect("it runs");
+            kill_with_children(child.id());
             child.wait().expect("it has ended");
         }
     }
