@@ -116,8 +116,8 @@ pub struct Upstream {
     pub base_url: BaseUrl,
     /// Its key; `None`: the client's own credentials pass through.
     pub key: Option<Secret>,
-    /// The time after which a stream without any event but signs of life has broken; `None`: it
-    /// may go on for ever.
+    /// The time after which a request whose response has not begun, or that brings nothing but
+    /// signs of life, has failed; `None`: signs of life may go on for ever.
     pub silence: Option<Duration>,
 }
 

@@ -12,6 +12,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt as _;
+use tokio::time::timeout_at;
 
 use crate::body::{Body, CutReason};
 use crate::settings::Protocol;
@@ -114,9 +115,11 @@ pub struct UpstreamResponse {
     /// The headers as received. They may be slices of a connection's buffer, so they must not be
     /// kept for the length of a stream.
     pub headers: HeaderMap,
-    /// The time after which a stream without any event but signs of life has broken, if there is a
-    /// limit.
+    /// The time after which a response that brings nothing but signs of life has broken, if there
+    /// is a limit.
     pub silence: Option<Duration>,
+    /// The time since which the upstream has said nothing: that of the end of the request.
+    pub silent_since: Instant,
     body: Pin<Box<dyn HttpBody<Data = Bytes, Error = CutReason> + Send>>,
     /// Bytes of the body that have arrived.
     received: u64,
@@ -131,7 +134,9 @@ impl UpstreamResponse {
         headers: HeaderMap,
         body: impl HttpBody<Data = Bytes, Error = CutReason> + Send + 'static,
     ) -> Self {
-        Self { status, headers, silence: None, body: Box::pin(body), received: 0, name }
+        let (silence, silent_since) = (None, tokio::time::Instant::now().into_std());
+        let body = Box::pin(body);
+        Self { status, headers, silence, silent_since, body, received: 0, name }
     }
 
     /// Returns the next bytes; `None` at the end.
@@ -154,25 +159,43 @@ impl UpstreamResponse {
         }
     }
 
+    /// Returns the next bytes like [`next_chunk`](Self::next_chunk), within the time that `silence`
+    /// leaves. Blanks are signs of life: some providers send them until a JSON body is there.
+    async fn next_in_time(&mut self) -> Result<Option<Bytes>, TransportError> {
+        let due =
+            self.silence.and_then(|limit| Some((limit, self.silent_since.checked_add(limit)?)));
+        let chunk = match due {
+            None => self.next_chunk().await?,
+            Some((limit, due)) => match timeout_at(due.into(), self.next_chunk()).await {
+                Ok(chunk) => chunk?,
+                Err(_) => return Err(self.silence_error(limit)),
+            },
+        };
+        if chunk.as_ref().is_some_and(|bytes| !bytes.trim_ascii().is_empty()) {
+            self.silent_since = tokio::time::Instant::now().into_std();
+        }
+        Ok(chunk)
+    }
+
     /// Reads the whole body.
     ///
     /// # Errors
-    /// The same as those of [`next_chunk`](Self::next_chunk), and an error if the body has more than
-    /// `limit` bytes.
+    /// The same as those of [`next_chunk`](Self::next_chunk), an error if nothing but blanks comes
+    /// for too long, and one if the body has more than `limit` bytes.
     pub async fn read_whole(&mut self, limit: usize) -> Result<Bytes, TransportError> {
-        let Some(first) = self.next_chunk().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.next_chunk().await? else { return self.check_size(first, limit) };
+        let Some(first) = self.next_in_time().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next_in_time().await? else { return self.check_size(first, limit) };
         let mut bytes = BytesMut::with_capacity(first.len() + second.len());
         bytes.extend_from_slice(&first);
         bytes.extend_from_slice(&second);
         while bytes.len() <= limit {
-            let Some(next) = self.next_chunk().await? else { break };
+            let Some(next) = self.next_in_time().await? else { break };
             bytes.extend_from_slice(&next);
         }
         self.check_size(bytes.freeze(), limit)
     }
 
-    /// Returns the error of a stream that has brought nothing but signs of life for this time.
+    /// Returns the error of a response that has brought nothing but signs of life for this time.
     #[must_use]
     pub(crate) fn silence_error(&self, after: Duration) -> TransportError {
         let name = &self.name;

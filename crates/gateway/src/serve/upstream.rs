@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use softland_govern::UpstreamResponse;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::serve::credential::Credential;
 use crate::serve::request_body::{OutgoingBody, UploadProgress};
@@ -200,15 +200,20 @@ impl Upstreams {
             request.headers_mut().insert(PROXY_AUTHORIZATION, login.clone());
         }
         let mut sent = self.client.request(request);
-        let limit = self.first_byte.get();
+        let limit = to.upstream.silence.unwrap_or(Duration::MAX);
+        let limit = limit.min(self.first_byte.get());
         let mut before = count_pieces(progress.as_ref());
+        let mut since = Instant::now();
         let answer = loop {
-            match timeout(limit, &mut sent).await {
+            let answer = timeout_at(since + limit, &mut sent).await;
+            // A long upload does not count as a silent upstream.
+            let uploaded = count_pieces(progress.as_ref()) != before;
+            if uploaded {
+                (before, since) = (count_pieces(progress.as_ref()), Instant::now());
+            }
+            match answer {
                 Ok(answer) => break answer,
-                // A long upload does not count as a silent upstream.
-                Err(_) if count_pieces(progress.as_ref()) != before => {
-                    before = count_pieces(progress.as_ref())
-                }
+                Err(_) if uploaded => {}
                 Err(_) => {
                     return Err(UpstreamError::from_timeout(to, TimeoutPhase::FirstByte, limit));
                 }
@@ -223,6 +228,7 @@ impl Upstreams {
         let name = Arc::clone(&to.name);
         let mut response = UpstreamResponse::new(name, head.status, head.headers, relay);
         response.silence = to.upstream.silence;
+        response.silent_since = since.into_std();
         Ok(response)
     }
 }

@@ -110,22 +110,30 @@ async fn a_connection_has_so_much_time() {
 }
 
 #[tokio::test]
-async fn an_answer_has_so_much_time() {
+async fn c151_an_answer_has_so_much_time() {
     let provider = Provider::does(|_, wire| async move {
         wire.lock().await.rest().await;
         false
     })
     .await;
-    let mut settings = settings(&provider.url());
-    settings.limits.first_byte = Duration::from_millis(100);
-    everywhere(settings, 504, "did not answer in 100ms").await;
+    let mut first = settings(&provider.url());
+    first.limits.first_byte = Duration::from_millis(100);
+    everywhere(first, 504, "did not answer in 100ms").await;
+    let mut silent = settings(&provider.url());
+    for upstream in silent.upstreams.values_mut() {
+        upstream.silence = Some(Duration::from_millis(150));
+    }
+    everywhere(silent, 504, "did not answer in 150ms").await;
 }
 
 #[tokio::test]
 async fn a_long_upload_is_no_silence() {
     let provider = Provider::says(response("200 OK", &[], "ok")).await;
     let mut settings = settings(&provider.url());
-    settings.limits.first_byte = Duration::from_millis(200);
+    settings.limits.first_byte = Duration::from_millis(400);
+    for upstream in settings.upstreams.values_mut() {
+        upstream.silence = Some(Duration::from_millis(200));
+    }
     let gateway = Running::with(settings).await;
     let mut client = gateway.client().await;
     client.send(gateway.request("POST /v1/files", &["content-length: 30"], "")).await;

@@ -289,7 +289,7 @@ impl GovernedRequest {
         let times = shaping
             .is_some_and(|shaping| matches!(shaping.shape.stop_after, StopAfter::Burst { .. }));
         let clock = Instant::now();
-        let mut watch = SilenceWatch::new(upstream.silence);
+        let mut watch = SilenceWatch::new(&upstream);
         loop {
             let chunk = tokio::select! {
                 biased;

@@ -114,3 +114,49 @@ async fn c82_a_slow_stream_does_not_end() {
         assert_eq!(after.as_secs(), SILENCE.as_secs() * 10, "{event}");
     }
 }
+
+/// What a client gets for a question without tools, and one with tools, and when.
+async fn answers_to(streams: bool, reply: Reply) -> Vec<(String, u64)> {
+    let mut answers = Vec::new();
+    for tools in [json!([]), json!([{"name": "grep", "input_schema": {"type": "object"}}])] {
+        let mut body = question();
+        (body["stream"], body["tools"]) = (json!(streams), tools);
+        let host = Host::new(limited(), vec![reply.clone()]);
+        let began = tokio::time::Instant::now();
+        let (text, _) = read_stream(host.send(&body, &[]).await).await;
+        answers.push((text, began.elapsed().as_secs()));
+    }
+    answers
+}
+
+/// A body of JSON for which nothing but blanks came, or whose head had come late, never ended.
+#[tokio::test(start_paused = true)]
+async fn c151_silence_counts_from_the_request_on() {
+    let (third, half) = (SILENCE / 3, SILENCE / 2);
+    let ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+    let blanks = |begun| Reply::Slow(begun, End::Repeats("\r\n ", 1_000, third));
+    let pings = || Reply::Stream(String::new(), End::Repeats(ping, 1_000, third));
+    let late = |reply| Reply::Late(half, Box::new(reply));
+    for (streams, reply) in [
+        (false, blanks("")),
+        (false, late(blanks(" "))),
+        (false, Reply::Slow("", End::Hangs)),
+        (true, pings()),
+        (true, late(pings())),
+        (true, late(Reply::Stream(String::new(), End::Hangs))),
+    ] {
+        for (text, after) in answers_to(streams, reply.clone()).await {
+            assert!(text.contains(SILENT), "{reply:?}: {text}");
+            assert_eq!(after, SILENCE.as_secs(), "{reply:?}");
+        }
+    }
+    // What was said ends the silence.
+    for (text, after) in answers_to(false, late(blanks("{\"id\":"))).await {
+        assert!(text.contains(SILENT), "{text}");
+        assert_eq!(after, (half + SILENCE).as_secs());
+    }
+    for (text, after) in answers_to(false, Reply::Slow("{", End::Repeats("1", 9, half))).await {
+        assert!(!text.contains(SILENT), "{text}");
+        assert_eq!(after, (half * 9).as_secs());
+    }
+}

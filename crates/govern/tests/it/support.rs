@@ -39,6 +39,10 @@ pub(crate) enum Reply {
     Whole(Value),
     /// These events, and then the end that is told.
     Stream(String, End),
+    /// This beginning of a whole message, and then the end that is told.
+    Slow(&'static str, End),
+    /// The head of this one comes after this time.
+    Late(Duration, Box<Reply>),
     /// No response.
     Fails(&'static str),
 }
@@ -78,9 +82,17 @@ impl Transport for Script {
             sent.push(body);
             sent.len() - 1
         };
-        let reply = self.replies.get(n).or_else(|| self.replies.last()).expect("a reply");
-        let (kind, text, end) = match reply.clone() {
+        let since = tokio::time::Instant::now();
+        let mut reply =
+            self.replies.get(n).or_else(|| self.replies.last()).expect("a reply").clone();
+        if let Reply::Late(after, late) = reply {
+            tokio::time::sleep(after).await;
+            reply = *late;
+        }
+        let (kind, text, end) = match reply {
             Reply::Whole(message) => ("application/json", message.to_string(), End::Ends),
+            Reply::Slow(begun, end) => ("application/json", begun.to_owned(), end),
+            Reply::Late(..) => unreachable!("a reply is late once"),
             Reply::Stream(events, end) => ("text/event-stream", events, end),
             Reply::Fails(message) => {
                 let message = message.to_owned();
@@ -96,7 +108,7 @@ impl Transport for Script {
         let stream = ScriptedStream { text: Some(text), end, timer: None, ended: false, dropped };
         let name = Arc::clone(request.upstream);
         let mut response = UpstreamResponse::new(name, StatusCode::OK, headers, stream);
-        response.silence = Some(SILENCE);
+        (response.silence, response.silent_since) = (Some(SILENCE), since.into_std());
         Ok(response)
     }
 }

@@ -6,19 +6,20 @@ use softland_session::wire::Api;
 use tokio::time::{Instant, sleep_until};
 
 use super::GovernedRequest;
+use crate::transport::UpstreamResponse;
 
 /// Notices a stream that brings nothing but signs of life.
 #[derive(Debug)]
 pub(super) struct SilenceWatch {
     limit: Option<Duration>,
-    /// The number of events so far, and the time of the last one.
+    /// The number of events so far, and the time of the last one, at first of the request.
     events: usize,
     since: Instant,
 }
 
 impl SilenceWatch {
-    pub(super) fn new(limit: Option<Duration>) -> Self {
-        Self { limit, events: 0, since: Instant::now() }
+    pub(super) fn new(response: &UpstreamResponse) -> Self {
+        Self { limit: response.silence, events: 0, since: response.silent_since.into() }
     }
 
     /// Notes how many events have come so far.
