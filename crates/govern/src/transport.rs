@@ -2,7 +2,6 @@
 //! comes back as a stream of bytes.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,10 @@ use tokio::time::timeout_at;
 
 use crate::body::{Body, CutReason};
 use crate::settings::Protocol;
+
+mod peek;
+
+use peek::PeekedBody;
 
 /// The way to the upstreams. Dropping the future of [`send`](Self::send), or the response, cancels
 /// the request.
@@ -120,7 +123,7 @@ pub struct UpstreamResponse {
     pub silence: Option<Duration>,
     /// The time since which the upstream has said nothing: that of the end of the request.
     pub silent_since: Instant,
-    body: Pin<Box<dyn HttpBody<Data = Bytes, Error = CutReason> + Send>>,
+    body: PeekedBody,
     /// Bytes of the body that have arrived.
     received: u64,
     name: Arc<str>,
@@ -135,7 +138,7 @@ impl UpstreamResponse {
         body: impl HttpBody<Data = Bytes, Error = CutReason> + Send + 'static,
     ) -> Self {
         let (silence, silent_since) = (None, tokio::time::Instant::now().into_std());
-        let body = Box::pin(body);
+        let body = PeekedBody::new(body);
         Self { status, headers, silence, silent_since, body, received: 0, name }
     }
 

@@ -287,8 +287,8 @@ impl Exchange {
                 self.take_response(response, out);
                 return Ok(());
             }
-            UpstreamEnd::Cut if response.foreign => UnfinishedResponse::Foreign,
-            UpstreamEnd::Cut => UnfinishedResponse::Cut,
+            UpstreamEnd::Cut if response.foreign => UnfinishedResponse::Foreign(response.words),
+            UpstreamEnd::Cut => UnfinishedResponse::Cut(response.words),
             UpstreamEnd::Error { kind, message } => UnfinishedResponse::Error { kind, message },
         };
         self.count_broken_off(so_far);

@@ -18,9 +18,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use softland_core::{Admission, AdmittedCalls, Call, Role, Run};
-use softland_wire::Tokens;
 use softland_wire::json::{self, Str};
 use softland_wire::sse::{Decoder, Frame, write_event};
+use softland_wire::{Tokens, find_error_words};
 
 use crate::framing::{
     BlockPart, EventParts, EventView, Framing, NewBlock, ResponseError, UpstreamEnd,
@@ -57,6 +57,8 @@ pub(crate) struct EndedResponse {
     pub(crate) end: UpstreamEnd,
     /// True if something came, but no event of the protocol's.
     pub(crate) foreign: bool,
+    /// The words of its last event, if it is none of the protocol's.
+    pub(crate) words: Option<String>,
 }
 
 /// The most characters that are quoted of an event which cannot be read.
@@ -151,6 +153,11 @@ impl Relay {
         };
         let is_ping = read.as_ref().is_some_and(|read| read.ping);
         self.incoming.heard += usize::from(!frame.data.is_empty() && !is_ping);
+        if !frame.data.is_empty() && !is_ping {
+            let foreign = read.as_ref().is_none_or(|read| !read.known);
+            self.incoming.words =
+                foreign.then(|| find_error_words(frame.data.as_bytes())).flatten();
+        }
         let Some(mut read) = read else { return self.take_foreign(frame, out) };
         self.incoming.known |= read.known && !frame.unframed;
         if self.incoming.mode == (RelayMode::Held { until_call: true }) && self.first_to_pass(&read)
@@ -424,6 +431,7 @@ impl Relay {
             reply,
             end,
             foreign: self.incoming.received > 0 && !self.incoming.known,
+            words: self.incoming.words.take(),
         })
     }
 
@@ -449,7 +457,7 @@ impl Relay {
         self.complete_reply(&mut reply, &mut UpstreamEnd::Stop, out);
         self.shape_failure()?;
         out.events.push(Event::Usage(reply.billed));
-        Ok(EndedResponse { reply, end: UpstreamEnd::Stop, foreign: false })
+        Ok(EndedResponse { reply, end: UpstreamEnd::Stop, foreign: false, words: None })
     }
 
     /// Gives calls the ids under which they are shown.

@@ -3,6 +3,10 @@
 
 #[cfg(test)]
 mod tests;
+mod words;
+
+pub use words::find_error_words;
+pub(crate) use words::find_words;
 
 /// Longest message kept, in characters.
 const MESSAGE_LIMIT: usize = 1000;

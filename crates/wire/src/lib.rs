@@ -25,5 +25,6 @@ pub mod tags;
 mod tokens;
 
 pub use api::Api;
+pub use error_text::find_error_words;
 pub use splice::{Splice, SpliceError};
 pub use tokens::{ExtraCharges, ServiceTier, Tokens};

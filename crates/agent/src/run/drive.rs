@@ -473,10 +473,10 @@ async fn read_stream(
     let finished = exchange.finish_response(&mut out);
     tell(out);
     finished.map_err(|unfinished| match unfinished {
-        UnfinishedResponse::Unreadable(_) | UnfinishedResponse::Foreign => {
+        UnfinishedResponse::Unreadable(_) | UnfinishedResponse::Foreign(_) => {
             garbage(unfinished.to_string())
         }
-        UnfinishedResponse::Cut | UnfinishedResponse::Error { .. } => {
+        UnfinishedResponse::Cut(_) | UnfinishedResponse::Error { .. } => {
             AttemptError::Stream { message: unfinished.to_string(), again: true }
         }
     })

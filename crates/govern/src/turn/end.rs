@@ -135,9 +135,15 @@ impl GovernedRequest {
 
     /// Records a request that failed, without a cost.
     pub(super) fn record_unbilled(&mut self) {
+        self.record_refused("");
+    }
+
+    /// Does so with the words of the failure.
+    pub(super) fn record_refused(&mut self, words: &str) {
         let cost = self.account.is_priced().then_some(NanoUsd::ZERO);
         let run = &self.account.state.id;
-        self.record.record_billed((&self.opening, run), Tokens::default(), cost, None);
+        let words = Some(words).filter(|words| !words.is_empty());
+        self.record.record_billed((&self.opening, run), Tokens::default(), cost, words);
     }
 }
 

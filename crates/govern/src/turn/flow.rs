@@ -3,6 +3,7 @@
 
 mod broken;
 mod send;
+mod unasked;
 mod watched;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use softland_session::{
 use tokio::time::{Instant, sleep_until};
 
 use self::broken::SilenceWatch;
+use self::unasked::explain_remark;
 use super::account::RequestAccount;
 use super::open::{BegunExchange, RequestSetup};
 use super::record::RequestRecord;
@@ -401,12 +403,12 @@ impl GovernedRequest {
         let Err(unfinished) = self.exchange.finish_response(&mut self.out) else { return };
         // Its own usage report covers only its beginning.
         self.out.events.retain(|event| !matches!(event, Event::Usage(_)));
-        self.bill_unfinished(so_far, 0, BROKEN);
-        self.unended = error.is_none() && unfinished == UnfinishedResponse::Cut;
+        self.unended = error.is_none() && matches!(unfinished, UnfinishedResponse::Cut(_));
         self.broken = match (unfinished, error) {
             (_, Some(error)) => Some(error.to_string()),
             (unfinished, None) => Some(unfinished.to_string()),
         };
+        self.bill_broken(so_far, 0);
         self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
     }
 
@@ -423,8 +425,8 @@ impl GovernedRequest {
 
     /// Gives up the running response, and books what came of it.
     fn fail_response(&mut self, broken: Option<String>) {
-        self.bill_unfinished(self.exchange.tokens_so_far(), 0, BROKEN);
         self.broken = broken;
+        self.bill_broken(self.exchange.tokens_so_far(), 0);
         self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
     }
 
@@ -524,6 +526,13 @@ impl GovernedRequest {
         };
         let run = &self.account.state.id;
         self.record.record_billed((&self.opening, run), tokens, cost, Some(why));
+    }
+
+    /// Does so for a response that broke off, and records the reason why.
+    fn bill_broken(&mut self, so_far: Tokens, received: u64) {
+        let why = self.broken.as_deref();
+        let remark = why.map_or_else(|| BROKEN.to_owned(), |why| explain_remark(BROKEN, why));
+        self.bill_unfinished(so_far, received, &remark);
     }
 
     /// Notes what the running request shows about the provider's cache.

@@ -82,6 +82,81 @@ async fn c99_an_error_in_place_of_a_response_costs_what_was_received() {
     }
 }
 
+/// The words of a refusal, and of an error in another form, are in the records.
+#[tokio::test]
+async fn c152_the_words_of_an_error_are_recorded() {
+    let odd = r#"{"success":false,"errors":[{"code":7009,"message":"the context is full"}]}"#;
+    let told =
+        r#"{"type":"error","error":{"type":"not_found_error","message":"the context is full"}}"#;
+    let sse = "text/event-stream; charset=utf-8";
+    for (streams, status, kind, reply) in [
+        (true, 404, Some("application/json"), told.to_owned()),
+        (false, 400, Some("application/json"), odd.to_owned()),
+        (false, 502, None, "<html><body>the context is full</body></html>".to_owned()),
+        (true, 429, Some("text/event-stream"), odd.to_owned()),
+        (true, 200, Some(sse), format!("data: {odd}\n\n")),
+        (true, 200, Some(sse), format!("event: error\ndata: {told}\n\n")),
+        (true, 200, Some("application/json"), odd.to_owned()),
+        (false, 200, Some("application/json"), odd.to_owned()),
+    ] {
+        let mut body = question();
+        (body["stream"], body["max_tokens"]) = (json!(streams), json!(64_000));
+        let reply_body = reply.clone();
+        let host = Host::new(limited(), vec![Reply::Typed(status, kind, reply)]);
+        let (text, _) = read_stream(host.send(&body, &[("x-softland-run", "r")]).await).await;
+        assert!(text.contains(reply_body.trim_end()), "{status} {reply_body}: {text}");
+        host.services.tasks.close();
+        host.services.tasks.wait().await;
+        assert!(host.remarks().contains("the context is full"), "{reply_body}: {}", host.remarks());
+        let balance = read_balance(&*host.services.state, "run:given:r").await;
+        assert!(balance.spent < NanoUsd(10_000_000), "{reply_body}: {:?}", balance.spent);
+    }
+}
+
+/// A stream whose type says something else passed ungoverned, and was booked as the most that it
+/// could cost.
+#[tokio::test]
+async fn c153_a_stream_is_governed_whatever_its_type_says() {
+    let whole = [
+        begun(),
+        "event: content_block_stop\ndata: {\"type\": \"content_block_stop\", \"index\": 0}\n\n\
+         event: message_delta\ndata: {\"type\": \"message_delta\", \"delta\": {\"stop_reason\": \
+         \"end_turn\"}, \"usage\": {\"output_tokens\": 3}}\n\n\
+         event: message_stop\ndata: {\"type\": \"message_stop\"}\n\n"
+            .to_owned(),
+    ]
+    .concat();
+    let mut body = streaming();
+    body["max_tokens"] = json!(64_000);
+    for kind in [
+        Some("text/event-stream"),
+        Some("TEXT/Event-Stream;charset=UTF-8"),
+        Some("application/octet-stream"),
+        Some("application/json"),
+        Some("text/plain"),
+        None,
+    ] {
+        for sent in [whole.clone(), format!("\n: hello\n\n{whole}")] {
+            let host = Host::new(limited(), vec![Reply::Typed(200, kind, sent.clone())]);
+            let answer = host.send(&body, &[("x-softland-run", "r")]).await;
+            let (text, _) = read_stream(answer).await;
+            assert!(text.starts_with(&sent[..40]) && text.contains("message_stop"), "{text}");
+            host.services.tasks.close();
+            host.services.tasks.wait().await;
+            assert_eq!(host.remarks(), "", "{kind:?}");
+            let balance = read_balance(&*host.services.state, "run:given:r").await;
+            assert!(balance.spent < NanoUsd(10_000_000), "{kind:?}: {:?}", balance.spent);
+        }
+    }
+    // What is no stream passes as it is.
+    let sent = json!({"id": "m", "type": "message", "role": "assistant", "content": [
+        {"type": "text", "text": "All is well."}]});
+    let host = Host::new(limited(), vec![Reply::Whole(sent.clone())]);
+    let (text, _) = read_stream(host.send(&body, &[]).await).await;
+    assert_eq!(text, sent.to_string());
+    assert!(host.remarks().contains("cannot be read"), "{}", host.remarks());
+}
+
 /// A stream that goes on with this, a third of the longest silence between two, as often as told.
 async fn goes_on_with(event: &'static str, times: u32) -> (String, Duration) {
     let end = End::Repeats(event, times, SILENCE / 3);

@@ -42,7 +42,9 @@ pub(crate) enum Reply {
     /// This beginning of a whole message, and then the end that is told.
     Slow(&'static str, End),
     /// The head of this one comes after this time.
-    Late(Duration, Box<Reply>),
+    Late(Duration, Box<Self>),
+    /// This body, with this status and content type.
+    Typed(u16, Option<&'static str>, String),
     /// No response.
     Fails(&'static str),
 }
@@ -89,7 +91,12 @@ impl Transport for Script {
             tokio::time::sleep(after).await;
             reply = *late;
         }
+        let mut status = 200;
         let (kind, text, end) = match reply {
+            Reply::Typed(code, kind, body) => {
+                status = code;
+                (kind.unwrap_or_default(), body, End::Ends)
+            }
             Reply::Whole(message) => ("application/json", message.to_string(), End::Ends),
             Reply::Slow(begun, end) => ("application/json", begun.to_owned(), end),
             Reply::Late(..) => unreachable!("a reply is late once"),
@@ -104,10 +111,12 @@ impl Transport for Script {
             http::header::CONTENT_TYPE,
             http::HeaderValue::from_static(kind),
         )]);
+        let headers = if kind.is_empty() { HeaderMap::new() } else { headers };
+        let status = StatusCode::from_u16(status).expect("a status");
         let dropped = Arc::clone(&self.dropped);
         let stream = ScriptedStream { text: Some(text), end, timer: None, ended: false, dropped };
         let name = Arc::clone(request.upstream);
-        let mut response = UpstreamResponse::new(name, StatusCode::OK, headers, stream);
+        let mut response = UpstreamResponse::new(name, status, headers, stream);
         (response.silence, response.silent_since) = (Some(SILENCE), since.into_std());
         Ok(response)
     }

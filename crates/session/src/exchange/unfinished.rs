@@ -1,6 +1,7 @@
 //! Errors of responses that cannot be taken.
 
 use softland_wire::anthropic::ApiError;
+use softland_wire::find_error_words;
 use softland_wire::json::{Cursor, Error, Kind};
 
 use crate::framing::ResponseError;
@@ -23,7 +24,8 @@ pub struct UnreadableResponse(pub(super) ResponseError);
 
 impl UnreadableResponse {
     /// Makes the error of a whole body. A body that tells an error is the provider's, in whatever
-    /// form: `error` is an object or a text (Anthropic, OpenAI, OpenRouter, LiteLLM).
+    /// form: `error` is an object or a text (Anthropic, OpenAI, OpenRouter, LiteLLM), or there are
+    /// words under a name such as `detail` or `status_msg`.
     pub(super) fn from_body(error: ResponseError, body: &[u8]) -> Self {
         let mut tells = false;
         let read = Cursor::from_bytes(body).and_then(|mut cursor| {
@@ -33,10 +35,11 @@ impl UnreadableResponse {
                 Ok::<_, Error>(())
             })
         });
-        if read.is_err() || !tells {
-            return Self(error);
-        }
-        Self(ResponseError::Told(ApiError::from_response(200, body).message))
+        let words = match read.is_ok() && tells {
+            true => Some(ApiError::from_response(200, body).message),
+            false => find_error_words(body),
+        };
+        Self(words.map_or(error, ResponseError::Told))
     }
 
     /// Returns true if the provider told an error in place of a response.
@@ -70,10 +73,10 @@ impl std::error::Error for UnreadableResponse {}
 /// The reason why a response did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnfinishedResponse {
-    /// The stream was cut.
-    Cut,
-    /// The bytes are no stream of the protocol's.
-    Foreign,
+    /// The stream was cut. Its last event has these words, if it is none of the protocol's.
+    Cut(Option<String>),
+    /// The bytes are no stream of the protocol's. Its last event has these words.
+    Foreign(Option<String>),
     /// The provider sent an error in the middle of it.
     Error {
         /// The error's type.
@@ -88,8 +91,14 @@ pub enum UnfinishedResponse {
 impl std::fmt::Display for UnfinishedResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Cut => f.write_str("the provider's stream was cut before its end"),
-            Self::Foreign => f.write_str(
+            Self::Cut(None) => f.write_str("the provider's stream was cut before its end"),
+            Self::Cut(Some(words)) => {
+                write!(f, "the provider's stream was cut before its end, behind: {words}")
+            }
+            Self::Foreign(Some(words)) => {
+                write!(f, "the provider's answer is an error: {words}")
+            }
+            Self::Foreign(None) => f.write_str(
                 "the response is not a stream of the API that was asked: it has none of its events",
             ),
             Self::Error { kind, message } => {

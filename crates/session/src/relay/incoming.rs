@@ -53,6 +53,8 @@ pub(super) struct IncomingResponse {
     /// Bytes that came, and true if an event of the protocol's was among them.
     pub(super) received: usize,
     pub(super) known: bool,
+    /// The words of the last event, if it is none of the protocol's.
+    pub(super) words: Option<String>,
     /// Events that came, without signs of life.
     pub(super) heard: usize,
     /// True if its message has ended.
@@ -77,6 +79,7 @@ impl IncomingResponse {
             released: 0,
             received: 0,
             known: false,
+            words: None,
             heard: 0,
             over: false,
         }

@@ -217,6 +217,78 @@ fn an_error_in_another_form_keeps_its_words() {
     assert!(ended.contains("the context is full"), "{ended}");
 }
 
+/// Forms of errors that no protocol has, each with these words.
+const FOREIGN: [&str; 9] = [
+    r#"[{"error":{"code":400,"message":"the context is full","status":"INVALID_ARGUMENT"}}]"#,
+    r#"{"result":null,"success":false,"errors":[{"code":7009,"message":"the context is full"}]}"#,
+    r#"{"id":"x","choices":null,"base_resp":{"status_code":1004,"status_msg":"the context is full"}}"#,
+    r#"{"error_code":336003,"error_msg":"the context is full","id":"as-1"}"#,
+    r#"{"detail":"the context is full"}"#,
+    r#"{"detail":[{"loc":["body"],"msg":"the context is full","type":"value_error"}]}"#,
+    r#"{"message":"the context is full"}"#,
+    r#"{"code":"InvalidParameter","message":"the context is full","request_id":"r"}"#,
+    r#"{"title":"Bad Request","status":400,"detail":"the context is full"}"#,
+];
+
+/// What a stream of these bytes ends with, in words.
+fn end_of(api: Api, bytes: &str) -> Result<(), String> {
+    let mut exchange = begin(api, true, Policy::default());
+    let mut out = Output::default();
+    exchange.push_bytes(bytes.as_bytes(), &mut out).map_err(|error| error.to_string())?;
+    exchange.finish_response(&mut out).map_err(|error| error.to_string())
+}
+
+#[test]
+fn c152_an_error_in_a_form_of_no_protocol_keeps_its_words() {
+    for api in [Api::Anthropic, Api::Chat, Api::Responses] {
+        for form in FOREIGN {
+            let mut exchange = begin(api, false, Policy::default());
+            let whole = exchange.push_whole(form.as_bytes(), &mut Output::default()).unwrap_err();
+            assert!(whole.to_string().contains("the context is full"), "{api:?} {form}: {whole}");
+            assert!(whole.is_told_by_provider(), "{api:?} {form}");
+            for frame in [format!("data: {form}\n\n"), format!(": alive\n\ndata: {form}\n\n")] {
+                let why = end_of(api, &frame).unwrap_err();
+                assert!(why.contains("the context is full"), "{api:?} {frame}: {why}");
+            }
+        }
+    }
+    // Within a stream, too.
+    let begun = chunk(&json!({"content": "Here"}), &Value::Null);
+    for form in FOREIGN {
+        let why = end_of(Api::Chat, &format!("{begun}data: {form}\n\n")).unwrap_err();
+        assert!(why.contains("the context is full"), "{form}: {why}");
+    }
+}
+
+#[test]
+fn c152_words_that_are_no_error_end_nothing() {
+    let said = chunk(&json!({"content": "Here it is."}), &Value::Null);
+    let end = chunk(&json!({}), &json!("stop")) + "data: [DONE]\n\n";
+    let with = |more: &str| said.replacen('{', &format!("{{{more},"), 1);
+    for begun in [
+        with(r#""base_resp":{"status_code":0,"status_msg":"success"}"#),
+        with(r#""error_msg":"""#),
+        with(r#""errors":null"#),
+        said.clone() + "data: {\"type\":\"note\",\"id\":\"n\",\"message\":\"well\"}\n\n",
+    ] {
+        assert_eq!(end_of(Api::Chat, &(begun.clone() + &end)), Ok(()), "{begun}");
+    }
+    let note = json!({"type": "of_tomorrow", "message": "well"});
+    let started = json!({"type": "message_start", "message": {"id": "m", "type": "message",
+        "role": "assistant", "model": "c", "content": [], "usage": {"input_tokens": 5,
+        "output_tokens": 1}}});
+    let cut = events(&[
+        started.clone(),
+        note.clone(),
+        json!({"type": "message_delta",
+        "delta": {"stop_reason": null}, "usage": {"output_tokens": 1}}),
+    ]);
+    let why = end_of(Api::Anthropic, &cut).unwrap_err();
+    assert!(!why.contains("well"), "what came before the last event is not its reason: {why}");
+    let why = end_of(Api::Anthropic, &events(&[started, note])).unwrap_err();
+    assert!(why.contains("cut") && why.contains("well"), "{why}");
+}
+
 /// A stream that breaks behind the reason for its end, and before the end, is no whole message.
 #[test]
 fn a_stream_that_breaks_behind_its_reason_is_broken() {

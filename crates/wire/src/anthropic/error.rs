@@ -8,7 +8,7 @@ mod tests;
 
 use std::fmt;
 
-use crate::error_text::{bound_message, describe_garbage};
+use crate::error_text::{bound_message, describe_garbage, find_error_words};
 use crate::json::{Cursor, Error, Kind, Str};
 
 /// An error response.
@@ -33,7 +33,8 @@ impl ApiError {
             .and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor))
             .ok();
         let Some(ErrorBody { kind, message: Some(message), request_id }) = found else {
-            let (kind, message) = (kind_of_status(status).to_owned(), describe_garbage(body));
+            let message = find_error_words(body).unwrap_or_else(|| describe_garbage(body));
+            let kind = kind_of_status(status).to_owned();
             return Self { status, kind, message, request_id: None };
         };
         let kind = kind.as_deref().unwrap_or_else(|| kind_of_status(status));

@@ -84,6 +84,12 @@ impl<'a> Chunk<'a> {
     pub(super) fn from_data(data: &'a str, is_error: bool) -> Result<Self, Error> {
         let mut cursor = Cursor::new(data);
         let mut chunk = Self::default();
+        if cursor.peek()? == Kind::Array {
+            // Gemini's layer: `[{"error":…}]`.
+            let error = StreamError::from_cursor(&mut cursor)?;
+            chunk.error = (!error.message.is_empty()).then(|| Box::new(error));
+            return Ok(chunk);
+        }
         let mut form = ChunkForm { error: is_error, ..ChunkForm::default() };
         cursor.read_members(|cursor, member| chunk.read_member(cursor, member, &mut form))?;
         cursor.expect_end()?;
@@ -104,7 +110,7 @@ impl<'a> Chunk<'a> {
     ) -> Result<(), Error> {
         let key = member.key.unescape();
         match &*key {
-            "message" | "detail" | "msg" => form.words |= cursor.peek()? != Kind::Null,
+            "message" | "detail" | "msg" | "errors" => form.words |= cursor.peek()? != Kind::Null,
             _ => form.chunk |= matches!(&*key, "id" | "object" | "choices" | "usage" | "model"),
         }
         match &*key {
@@ -122,6 +128,11 @@ impl<'a> Chunk<'a> {
             }
             "x_groq" => self.read_groq(cursor)?,
             "error" => self.error = read_error_member(cursor)?,
+            // Baidu: `{"error_code","error_msg","id"}`.
+            "error_msg" | "error_message" => {
+                form.error |= cursor.read_text_or_skip()?.is_some_and(|words| !words.is_blank())
+            }
+            "base_resp" => form.error |= tells_failure(cursor)?,
             // Mistral and vLLM: `{"object":"error","message":…}`.
             "object" => {
                 form.error |= cursor.read_text_or_skip()?.is_some_and(|object| object == "error")
@@ -172,6 +183,23 @@ struct ChunkForm {
     words: bool,
     /// True if it has a member of a chunk.
     chunk: bool,
+}
+
+/// Reads MiniMax's `base_resp`, which every response has: true if its `status_code` is not 0.
+fn tells_failure(cursor: &mut Cursor<'_>) -> Result<bool, Error> {
+    let mut fails = false;
+    if cursor.peek()? != Kind::Object {
+        cursor.skip_value()?;
+        return Ok(false);
+    }
+    cursor.read_members(|cursor, member| {
+        match member.key == "status_code" {
+            true => fails = cursor.read_uint_or_skip()?.is_some_and(|code| code != 0),
+            false => drop(cursor.skip_value()?),
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(fails)
 }
 
 /// Reads an `error` member: an object, or a bare string. Null is not an error.

@@ -8,7 +8,7 @@ mod tests;
 
 use std::fmt;
 
-use crate::error_text::{bound_message, describe_garbage};
+use crate::error_text::{bound_message, describe_garbage, find_error_words};
 use crate::json::{Cursor, Error, Kind, Str};
 
 /// An error response.
@@ -35,7 +35,8 @@ impl ApiError {
             .and_then(|mut cursor| ErrorBody::from_cursor(&mut cursor))
             .ok();
         let read = found.filter(|body| body.message.is_some()).unwrap_or_default();
-        let message = read.message.unwrap_or_else(|| describe_garbage(body));
+        let message = read.message.or_else(|| find_error_words(body));
+        let message = message.unwrap_or_else(|| describe_garbage(body));
         Self {
             status,
             type_name: bound_message(&read.type_name),

@@ -1,13 +1,14 @@
 //! One upstream request: its money, the head of its response, and responses that are not usable.
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderName};
 use softland_session::core::{Because, RequestFailure, Rung};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Splice, Tokens};
 use tokio::time::Instant;
 
+use super::unasked::{describe_refusal, explain_remark, is_packed, words_in_place};
 use super::{BROKEN, GovernedRequest, SendOutcome, wait_until};
 use crate::body::Body;
 use crate::transport::{TransportError, UpstreamRequest, UpstreamResponse, mark_failure};
@@ -112,12 +113,21 @@ impl GovernedRequest {
                 Some(limit) if response.status == StatusCode::BAD_REQUEST => {
                     self.take_limit_refusal(response, limit).await
                 }
-                _ => self.take_refusal(pass::respond_with_upstream(response)),
+                _ => self.pass_refusal(response).await,
             };
         }
-        let streams = response.headers.get(CONTENT_TYPE).is_some_and(is_event_stream);
-        if is_packed(&response.headers) || streams != self.exchange.is_streaming() {
-            return self.pass_unread(response);
+        let packed = is_packed(&response.headers);
+        let streams = tokio::select! {
+            biased;
+            () = wait_until(self.deadline) => None,
+            streams = self.is_stream(&mut response) => Some(streams),
+        };
+        let Some(streams) = streams else {
+            self.expire_run(0);
+            return SendOutcome::Taken;
+        };
+        if packed || streams != self.exchange.is_streaming() {
+            return self.pass_unread(response, packed).await;
         }
         if streams {
             return SendOutcome::Streams(Box::new(response));
@@ -147,7 +157,10 @@ impl GovernedRequest {
             // The body is no message of the protocol, so it is left to the client and the upstream.
             tracing::warn!(id = %self.opening.target.id, %error, "passed on ungoverned");
             match error.is_told_by_provider() {
-                true => self.bill_unfinished(Tokens::default(), 0, BROKEN),
+                true => {
+                    let remark = explain_remark(BROKEN, &error.to_string());
+                    self.bill_unfinished(Tokens::default(), 0, &remark);
+                }
                 false => self.book_unread(),
             }
             let mut answer = http::Response::new(Body::from_bytes(bytes));
@@ -164,15 +177,25 @@ impl GovernedRequest {
 
     /// Passes on a response in a form that was not requested, or fails if the client does not see
     /// it.
-    fn pass_unread(&mut self, response: UpstreamResponse) -> SendOutcome {
+    async fn pass_unread(&mut self, mut response: UpstreamResponse, packed: bool) -> SendOutcome {
         let id = &self.opening.target.id;
         // Names only: a value may be a credential. The iterator itself would print values, too.
         let headers: Vec<_> = response.headers.keys().map(HeaderName::as_str).collect();
         tracing::warn!(%id, ?headers, "cannot be read as it was asked for");
-        self.book_unread();
+        let words = match packed {
+            true => None,
+            false => words_in_place(&mut response).await,
+        };
+        let why = words.as_ref().map(|words| format!("the provider's answer is an error: {words}"));
+        match &why {
+            Some(why) => {
+                self.bill_unfinished(Tokens::default(), 0, &explain_remark(BROKEN, why));
+            }
+            None => self.book_unread(),
+        }
         if self.is_hidden() {
-            self.broken =
-                Some(format!("upstream {} answered in another form", self.upstream_name()));
+            let form = || format!("upstream {} answered in another form", self.upstream_name());
+            self.broken = Some(why.unwrap_or_else(form));
             self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             return SendOutcome::Taken;
         }
@@ -188,18 +211,28 @@ impl GovernedRequest {
         self.record.record_billed((&self.opening, run), Tokens::default(), cost, Some(UNREAD));
     }
 
-    /// Handles an error response. For the client's own request, the client gets it; a request that
+    /// Handles an error response whose body was not read, and records its words.
+    async fn pass_refusal(&mut self, mut response: UpstreamResponse) -> SendOutcome {
+        let words = match is_packed(&response.headers) {
+            true => String::new(),
+            false => self.refusal_words(&mut response).await,
+        };
+        self.take_refusal(pass::respond_with_upstream(response), &words)
+    }
+
+    /// Handles an error response with these words. For the client's own request, the client gets it; a request that
     /// softland added takes the next rung.
-    fn take_refusal(&mut self, mut answer: http::Response<Body>) -> SendOutcome {
+    fn take_refusal(&mut self, mut answer: http::Response<Body>, words: &str) -> SendOutcome {
         self.account.release_unbilled();
-        self.record_unbilled();
+        self.record_refused(&explain_remark("", words));
         let (rung, status) = (self.exchange.rung(), answer.status());
         let ours = self.sent > 1 || matches!(rung, Some(Rung::None | Rung::Respond | Rung::Refuse));
         if status == StatusCode::BAD_REQUEST && ours {
             self.opening.learn_refusal(rung);
         }
         if self.is_hidden() || (ours && status == StatusCode::BAD_REQUEST) {
-            self.broken = Some(format!("upstream {} answered {status}", self.upstream_name()));
+            self.broken =
+                Some(format!("upstream {} answered {status}: {words}", self.upstream_name()));
             self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             return SendOutcome::Taken;
         }
@@ -219,9 +252,11 @@ impl GovernedRequest {
             Err(error) => return self.take_failure(&error, None),
         };
         if !self.opening.learn_limit(limit, &String::from_utf8_lossy(&body)) {
+            let status = response.status;
             let mut answer = pass::respond_with_upstream(response);
+            let words = describe_refusal(self.opening.asked.active.api, status, &body);
             *answer.body_mut() = Body::from_bytes(body);
-            return self.take_refusal(answer);
+            return self.take_refusal(answer, &words);
         }
         let model = &self.opening.model;
         tracing::info!(id = %self.opening.target.id, %model, "another output limit is tried");
@@ -255,10 +290,13 @@ impl GovernedRequest {
     fn take_failure(&mut self, error: &TransportError, received: Option<u64>) -> SendOutcome {
         tracing::warn!(id = %self.opening.target.id, %error, "no response");
         match received {
-            Some(received) => self.bill_unfinished(self.exchange.tokens_so_far(), received, BROKEN),
+            Some(received) => {
+                let remark = explain_remark(BROKEN, &error.to_string());
+                self.bill_unfinished(self.exchange.tokens_so_far(), received, &remark);
+            }
             None => {
                 self.account.release_unbilled();
-                self.record_unbilled();
+                self.record_refused(&explain_remark("", &error.to_string()));
             }
         }
         if self.is_hidden() {
@@ -343,14 +381,4 @@ fn write_limit(api: Api, body: &Bytes, value: u64, completion: bool) -> Option<B
         splice.replace(written.span, value.to_string());
     }
     splice.apply(body).ok().map(Bytes::from)
-}
-
-/// Returns true if the response is compressed, although `identity` was requested.
-fn is_packed(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity")
-}
-
-fn is_event_stream(kind: &http::HeaderValue) -> bool {
-    const KIND: &[u8] = b"text/event-stream";
-    kind.as_bytes().get(..KIND.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(KIND))
 }

@@ -6,9 +6,11 @@
 //! - `{"code":"…","error":"…"}`: xAI
 //! - `{"object":"error","message","type","code"}`, `{"detail":[{"msg":…}]}`: Mistral, vLLM
 //! - `{"message":…}`, `{"code","msg"}`: the front doors of Azure and z.ai
+//! - any other, by the names of its members
 
 use crate::{
     chat::chunk::StreamError,
+    error_text::find_words,
     json::{Cursor, Error, Kind, Str},
 };
 
@@ -27,6 +29,9 @@ impl<'a> StreamError<'a> {
             body.read_members(cursor)?;
         }
         cursor.expect_end()?;
+        if body.message.is_empty() {
+            body.message = find_words(&mut Cursor::new(cursor.text())).unwrap_or_default();
+        }
         Ok(body)
     }
 
