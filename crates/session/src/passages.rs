@@ -24,7 +24,7 @@ const NUMBER: u32 = 5;
 /// Returns the passages of a text.
 #[must_use]
 pub(crate) fn find_passages(text: &str) -> Vec<Digest> {
-    let runs = find_runs(&read_words(text));
+    let runs = find_runs(&read_words(text, u32::MAX));
     let mut passages: Vec<Digest> = Vec::new();
     let mut newest = None;
     for (start, choice) in runs.windows(CHOICE.min(runs.len()).max(1)).enumerate() {
@@ -43,20 +43,20 @@ pub(crate) fn find_passages(text: &str) -> Vec<Digest> {
 /// shares a part with it.
 #[must_use]
 pub(crate) fn every_passage(text: &str) -> Vec<Digest> {
-    find_runs(&read_words(text)).into_iter().map(run_digest).collect()
+    find_runs(&read_words(text, u32::MAX)).into_iter().map(run_digest).collect()
 }
 
 /// Returns the digest of the head of a text, if the text is long enough to have one.
 #[must_use]
 pub(crate) fn head_digest(text: &str) -> Option<Digest> {
-    read_head(&read_words(text))
+    read_head(&read_words(text, HEAD))
 }
 
 /// Returns the heads of all texts that may stand within a text: behind a line's end or a sign such
 /// as a colon or a quotation mark.
 #[must_use]
 pub(crate) fn find_heads(text: &str) -> Vec<Digest> {
-    let words = read_words(text);
+    let words = read_words(text, u32::MAX);
     let begins = |(at, word): (usize, &Word)| word.begins.then(|| words.get(at..)).flatten();
     words.iter().enumerate().filter_map(begins).filter_map(read_head).collect()
 }
@@ -83,9 +83,10 @@ fn run_digest(run: u64) -> Digest {
 /// something.
 #[must_use]
 pub(crate) fn short_digest(text: &str) -> Option<Digest> {
-    let words = read_words(text);
+    const LONGEST: u32 = RUN + RUN / 4;
+    let words = read_words(text, LONGEST);
     let letters: u32 = words.iter().map(|word| word.letters).sum();
-    (SHORTEST..RUN + RUN / 4).contains(&letters).then(|| {
+    (SHORTEST..LONGEST).contains(&letters).then(|| {
         let whole = words.iter().map(|word| Digest::from_bytes(&word.sum.to_le_bytes()));
         whole.fold(Digest::from_bytes(b"whole"), Digest::followed_by)
     })
@@ -98,6 +99,13 @@ struct Word {
     letters: u32,
     /// True if another text may begin with the word, by what stands before it.
     begins: bool,
+}
+
+impl Word {
+    fn add_letter(&mut self, letter: char) {
+        self.sum = (self.sum.rotate_left(5) ^ u64::from(letter)).wrapping_mul(BASE);
+        self.letters += 1;
+    }
 }
 
 /// A run's value is a polynomial in this number, so that the value of a run follows from that of
@@ -145,26 +153,31 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 32)
 }
 
-/// Returns the first words of a text. Escapes of JSON and XML stand for the character that they
-/// mean, or for none; a number that counts lines or points of a list is left out.
-fn read_words(text: &str) -> Vec<Word> {
-    let mut words = Vec::with_capacity((text.len() / 5).min(WORDS));
+/// Returns the first words of a text: as many as it takes to have so many letters. Escapes of JSON
+/// and XML stand for the character that they mean, or for none; a number that counts lines or points
+/// of a list is left out.
+fn read_words(text: &str, most: u32) -> Vec<Word> {
+    let mut words = Vec::with_capacity((text.len().min(most as usize) / 5).min(WORDS));
+    let mut letters = 0;
     let mut word = Word::default();
     let mut is_number = true;
     let mut begins = true;
     let mut chars = Chars { text };
-    while words.len() < WORDS {
+    while words.len() < WORDS && letters < most {
+        for letter in chars.take_ascii_letters() {
+            is_number &= letter.is_ascii_digit();
+            word.add_letter(letter.to_ascii_lowercase().into());
+        }
         let next = chars.next_char();
         if let Some(letter) = next.filter(|next| next.is_alphanumeric()) {
             is_number &= letter.is_ascii_digit();
-            let letter = u64::from(letter.to_ascii_lowercase());
-            word.sum = (word.sum.rotate_left(5) ^ letter).wrapping_mul(BASE);
-            word.letters += 1;
+            word.add_letter(letter.to_ascii_lowercase());
             continue;
         }
         let counts = |end: char| matches!(end, '.' | ')' | ']' | ':' | '|' | '→' | '\t');
         if word.letters > 0 && !(is_number && word.letters <= NUMBER && next.is_some_and(counts)) {
             words.push(Word { sum: mix(word.sum), begins, ..word });
+            letters += word.letters;
             begins = false;
         }
         (word, is_number) = (Word::default(), true);
@@ -181,7 +194,15 @@ struct Chars<'t> {
     text: &'t str,
 }
 
-impl Chars<'_> {
+impl<'t> Chars<'t> {
+    /// Takes the letters and digits of ASCII that come next: most of a text consists of them.
+    fn take_ascii_letters(&mut self) -> impl Iterator<Item = u8> + use<'t> {
+        let count = self.text.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let (letters, rest) = self.text.split_at(count);
+        self.text = rest;
+        letters.bytes()
+    }
+
     fn next_char(&mut self) -> Option<char> {
         let next = self.text.chars().next()?;
         self.text = self.text.get(next.len_utf8()..).unwrap_or_default();
@@ -325,7 +346,7 @@ mod tests {
     fn what_is_read_is_bounded() {
         for text in ["a line of some text\n".repeat(100_000), "x".repeat(1 << 20), "\\".repeat(99)]
         {
-            assert!(read_words(&text).len() <= WORDS);
+            assert!(read_words(&text, u32::MAX).len() <= WORDS);
             assert!(find_passages(&text).len() <= WORDS);
         }
     }

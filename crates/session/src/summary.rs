@@ -117,8 +117,10 @@ fn told_passages(text: &str) -> Vec<Digest> {
 
 /// Returns the digests of the text, its paragraphs and its lines, where these are short.
 fn short_parts(text: &str) -> impl Iterator<Item = Digest> {
-    let parts = text.split("\n\n").chain(text.lines()).take(UNITS);
-    [text].into_iter().chain(parts).map(bare_text).filter_map(short_digest)
+    let paragraphs = text.split("\n\n").filter(|one| one.len() < text.len());
+    let lines = text.lines().filter(|one| one.len() < text.len());
+    let parts = [text].into_iter().chain(paragraphs.chain(lines).take(UNITS));
+    parts.map(bare_text).filter_map(short_digest)
 }
 
 /// Returns the digests of the texts behind the last model turn that may be a person's, without

@@ -286,7 +286,10 @@ fn split_pieces(text: &str) -> Vec<Piece<'_>> {
             c if c.is_whitespace() => char::is_whitespace,
             _ => |_| false,
         };
-        let end = rest.find(|c| !same(c)).unwrap_or(rest.len()).max(first.len_utf8());
+        let end = match first.is_ascii_alphabetic() {
+            true => find_word_end(rest),
+            false => rest.find(|c| !same(c)).unwrap_or(rest.len()).max(first.len_utf8()),
+        };
         let (piece, behind) = rest.split_at(end);
         pieces.push(match first {
             c if c.is_numeric() => Piece::Number(piece),
@@ -299,6 +302,16 @@ fn split_pieces(text: &str) -> Vec<Piece<'_>> {
         rest = behind;
     }
     pieces
+}
+
+/// Returns where the word ends with which a text begins. Most words are of ASCII.
+fn find_word_end(text: &str) -> usize {
+    let ascii = text.bytes().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(text.len());
+    let behind = text.get(ascii..).unwrap_or_default();
+    match behind.starts_with(|c: char| !c.is_ascii()) {
+        true => ascii + behind.find(|c: char| !c.is_alphabetic()).unwrap_or(behind.len()),
+        false => ascii,
+    }
 }
 
 /// Returns the id that a text begins with: hexadecimal digits, letters among them, and dashes.

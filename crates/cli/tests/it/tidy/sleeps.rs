@@ -21,7 +21,7 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     ),
     ("crates/govern/src/money/accounts/tests.rs", 3, "helpers of tests on the paused clock"),
     ("crates/govern/src/money/tests/crowd.rs", 2, "helpers of tests on the paused clock"),
-    ("crates/govern/tests/it/support.rs", 1, "a stream on the paused clock"),
+    ("crates/govern/tests/it/support.rs", 2, "heads and streams on the paused clock"),
     (
         "crates/ledger/tests/it/crash.rs",
         2,
