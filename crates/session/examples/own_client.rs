@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use softland_session::core::Role;
 use softland_session::core::policy::Policy;
-use softland_session::{Context, Exchange, Output, Step};
+use softland_session::{Context, Exchange, Kept, KnownFacts, Output, Step};
 use softland_sim::{Config, Request, Scenario, Sim};
 
 const MODEL: &str = "claude-sonnet-5-5";
@@ -14,21 +14,26 @@ const MODEL: &str = "claude-sonnet-5-5";
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let provider = Sim::new(Config::new(Scenario::from_name("stubborn")?));
     let policy = Policy { tool_calls_limit: Some(4), ..Policy::default() };
-    let mut context = Context::new(Role::Gateway, policy, None, MODEL);
+    let context = Context::new(Role::Gateway, policy, None, MODEL);
     let mut messages = vec![json!({"role": "user", "content": "How many lamps are there?"})];
+    let mut saved = serde_json::to_string(&Kept::default())?;
     loop {
+        let mut kept: Kept = serde_json::from_str(&saved)?;
+        let facts = KnownFacts::default();
         let mut out = Output::default();
-        let mut exchange = Exchange::from_request(request(&messages), context.clone(), &mut out)?;
+        let body = request(&messages);
+        let mut exchange = Exchange::begin(body, &kept, &facts, context.clone(), &mut out)?;
         let done = loop {
             match exchange.next_step()? {
                 Step::Send(body) => exchange.push_whole(&post(&provider, &body), &mut out)?,
                 Step::Done(done) => break done,
             }
         };
+        kept.merge(&done);
+        saved = serde_json::to_string(&kept)?;
         // What the client sees: one valid response, whatever it took to get it.
         let response: Value = serde_json::from_slice(&out.bytes)?;
         messages.push(json!({"role": "assistant", "content": response["content"]}));
-        context.records = done.records;
         if let Some(ended) = done.ended {
             println!("{}: {}", ended.outcome.word(), done.answer.unwrap_or_default());
             assert_eq!(ended.outcome.word(), "landed");

@@ -172,6 +172,22 @@ fn pure_crates_name_no_effect() {
     nothing("effects in a pure crate", &wrong);
 }
 
+/// docs/start/rust.md says so: the agent's loop without its features is small enough to embed.
+#[test]
+fn the_loop_alone_brings_few_packages() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = std::process::Command::new(cargo);
+    command.args(["tree", "--offline", "--locked", "-p", "softland-agent"]);
+    command.args(["--no-default-features", "-e", "normal,build", "--prefix", "none"]);
+    let said = command.arg("--no-dedupe").current_dir(root()).output().expect("cargo tree");
+    let complaint = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{complaint}");
+    let said = String::from_utf8(said.stdout).expect("text");
+    let packages: BTreeSet<_> = said.lines().collect();
+    let within = packages.len() > 10 && packages.len() <= 60;
+    assert!(within, "{} packages: {packages:?}", packages.len());
+}
+
 // --- the repository
 
 fn root() -> PathBuf {

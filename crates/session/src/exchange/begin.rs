@@ -53,7 +53,8 @@ impl std::fmt::Display for BeginError {
         match self {
             Self::Request(error) => error.fmt(f),
             Self::Unheld(key) => {
-                write!(f, "{key} cannot be enforced: the fact that it limits was not given")
+                let fact = if *key == "time_limit" { "elapsed" } else { "money" };
+                write!(f, "{key} cannot be enforced without `{fact}` in `KnownFacts`")
             }
         }
     }
@@ -99,6 +100,43 @@ impl Exchange {
     /// Begins an exchange of a conversation: joins the history that the request only names, reads
     /// it with what was kept, and decides what to send. The context's records, chain and facts are
     /// not read. Give [`Done`](crate::Done) to [`Kept::merge`] at the end.
+    ///
+    /// ```
+    /// use softland_session::core::policy::Policy;
+    /// use softland_session::core::{Millis, Role};
+    /// use softland_session::{Context, Exchange, Kept, KnownFacts, Output, Step};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let saved = serde_json::to_string(&Kept::default())?;
+    /// let mut kept: Kept = serde_json::from_str(&saved)?; // beside the conversation
+    /// let policy = Policy { time_limit: Some(Millis(60_000)), ..Policy::default() };
+    /// let context = Context::new(Role::Gateway, policy, None, "claude-sonnet-5-5");
+    /// // `time_limit` cannot be held without the time.
+    /// let facts = KnownFacts { elapsed: Some(Millis(1_500)), ..KnownFacts::default() };
+    /// let body = r#"{"model": "claude-sonnet-5-5", "max_tokens": 100,
+    ///     "messages": [{"role": "user", "content": "Hello"}]}"#;
+    ///
+    /// let mut out = Output::default();
+    /// let mut exchange = Exchange::begin(body, &kept, &facts, context, &mut out)?;
+    /// # let response = br#"{"id": "msg_1", "type": "message", "role": "assistant",
+    /// #     "model": "claude-sonnet-5-5", "content": [{"type": "text", "text": "Hello."}],
+    /// #     "stop_reason": "end_turn", "stop_sequence": null,
+    /// #     "usage": {"input_tokens": 10, "output_tokens": 2}}"#;
+    /// # let post = |_: &[u8]| response;
+    /// let done = loop {
+    ///     match exchange.next_step()? {
+    ///         Step::Send(body) => exchange.push_whole(post(&body), &mut out)?,
+    ///         Step::Done(done) => break done,
+    ///     }
+    /// };
+    /// kept.merge(&done);
+    /// let saved = serde_json::to_string(&kept)?;
+    /// # assert_eq!(done.answer.as_deref(), Some("Hello."));
+    /// # assert_eq!(kept.runs.len(), 1);
+    /// # assert_ne!(saved, serde_json::to_string(&Kept::default())?);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the body is no request of the context's API, or when a limit of the run's policy needs

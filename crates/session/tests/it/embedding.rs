@@ -75,9 +75,16 @@ fn a_limit_that_cannot_be_held_is_an_error() {
     let policy = |time| Policy { time_limit: time, ..Policy::default() };
     let limited = policy(Some(Millis(60_000)));
     let begun = begin(&Kept::default(), limited.clone(), &KnownFacts::default());
-    assert_eq!(begun.err(), Some(BeginError::Unheld("time_limit")));
+    let error = begun.expect_err("no time is known");
+    assert_eq!(error, BeginError::Unheld("time_limit"));
+    let wanted = "time_limit cannot be enforced without `elapsed` in `KnownFacts`";
+    assert_eq!(error.to_string(), wanted);
     let facts = KnownFacts { elapsed: Some(Millis(1)), ..KnownFacts::default() };
     assert!(begin(&Kept::default(), limited, &facts).is_ok());
+    let costly = Policy { cost_limit_usd: Some("1".parse().unwrap()), ..Policy::default() };
+    let error = begin(&Kept::default(), costly, &facts).expect_err("no money is known");
+    let wanted = "cost_limit_usd cannot be enforced without `money` in `KnownFacts`";
+    assert_eq!(error.to_string(), wanted);
 }
 
 #[test]
