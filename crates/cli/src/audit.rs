@@ -240,6 +240,9 @@ const SAY_WHERE: &str = "Say where they are:\n\
              \x20 softland audit softland.db                 a gateway's ledger\n\
              softland audit --help names all kinds that are read.";
 
+/// Advice for somebody who has named files or folders of which none could be read.
+const SAY_KINDS: &str = "softland audit --help names all kinds that are read.";
+
 fn nothing_read(report: &Report, args: &AuditArgs) -> Vec<String> {
     let mut messages: Vec<String> = report
         .unreadable
@@ -261,6 +264,10 @@ fn nothing_read(report: &Report, args: &AuditArgs) -> Vec<String> {
             true => format!("there is no session in these folders yet.\n{SAY_WHERE}"),
             false => format!("no recorded session was found in {}", folders.join(", ")),
         });
+    }
+    if let (false, Some(last)) = (args.paths.is_empty(), messages.last_mut()) {
+        last.push('\n');
+        last.push_str(SAY_KINDS);
     }
     messages
 }

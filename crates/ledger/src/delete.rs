@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::db;
-use crate::options::{OpenError, OpenProblem};
+use crate::options::OpenError;
 use crate::read::ReadError;
 
 /// The time to wait for a gateway's lock, which it holds for a few milliseconds at a time.
@@ -38,12 +38,9 @@ pub fn delete_runs(
     path: &Path,
     which: DeleteTarget<'_>,
 ) -> Result<u64, Box<dyn std::error::Error>> {
-    let fail = |problem| OpenError::new(path, problem);
-    if !path.exists() {
-        return Err(fail(OpenProblem::Missing).into());
-    }
+    OpenError::check_file(path)?;
     let connection =
-        db::open_connection(path, BUSY).map_err(|error| fail(OpenProblem::Sqlite(error)))?;
+        db::open_connection(path, BUSY).map_err(|error| OpenError::from_sqlite(path, error))?;
     if db::check_version(&connection, path)? == 0 {
         return Ok(0);
     }

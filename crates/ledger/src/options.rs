@@ -77,6 +77,10 @@ pub struct OpenError {
 pub enum OpenProblem {
     /// The file to be read does not exist.
     Missing,
+    /// The path is that of a folder.
+    Folder,
+    /// The file cannot be read.
+    Unreadable(std::io::Error),
     /// The file cannot be opened or created.
     File(std::io::Error),
     /// The file is not a SQLite file, or belongs to another program.
@@ -99,6 +103,26 @@ impl OpenError {
         Self { path: path.to_owned(), problem }
     }
 
+    /// Checks that there is a file at the path. It is not opened: on Unix, closing it would end the
+    /// locks that this process has on it.
+    pub(crate) fn check_file(path: &Path) -> Result<(), Self> {
+        let problem = match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => OpenProblem::Folder,
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => OpenProblem::Missing,
+            Err(error) => OpenProblem::Unreadable(error),
+        };
+        Err(Self::new(path, problem))
+    }
+
+    /// Returns the error for a file that SQLite could not open, with the system's reason if it has
+    /// one.
+    pub(crate) fn from_sqlite(path: &Path, error: rusqlite::Error) -> Self {
+        let closed = error.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen);
+        let reason = if closed { std::fs::File::open(path).err() } else { None };
+        Self::new(path, reason.map_or(OpenProblem::Sqlite(error), OpenProblem::Unreadable))
+    }
+
     /// True for a fault that may pass by itself, such as a lock or a full disk.
     pub(crate) fn is_transient(&self) -> bool {
         use rusqlite::ErrorCode::{
@@ -117,6 +141,8 @@ impl fmt::Display for OpenError {
         let file = self.path.display();
         match &self.problem {
             OpenProblem::Missing => write!(f, "{file}: there is no such ledger"),
+            OpenProblem::Folder => write!(f, "{file}: is a folder; a ledger is a file"),
+            OpenProblem::Unreadable(error) => write!(f, "{file}: cannot be read: {error}"),
             OpenProblem::File(error) => write!(f, "{file}: cannot be opened for writing: {error}"),
             OpenProblem::NotALedger => {
                 write!(f, "{file}: is not a softland ledger; it is left as it is")
@@ -135,9 +161,10 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.problem {
-            OpenProblem::File(error) => Some(error),
+            OpenProblem::Unreadable(error) | OpenProblem::File(error) => Some(error),
             OpenProblem::Sqlite(error) => Some(error),
             OpenProblem::Missing
+            | OpenProblem::Folder
             | OpenProblem::NotALedger
             | OpenProblem::Newer { .. }
             | OpenProblem::Empty => None,

@@ -170,19 +170,13 @@ impl Reader {
     /// Returns an error if there is no ledger, it cannot be read, it belongs to another program, or
     /// a newer version wrote it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let fail = |problem| OpenError::new(path, problem);
-        if let Err(error) = std::fs::metadata(path) {
-            return Err(fail(match error.kind() {
-                std::io::ErrorKind::NotFound => OpenProblem::Missing,
-                _ => OpenProblem::File(error),
-            }));
-        }
+        OpenError::check_file(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let sqlite = |error| fail(OpenProblem::Sqlite(error));
+        let sqlite = |error| OpenError::from_sqlite(path, error);
         let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
         connection.busy_timeout(BUSY).map_err(sqlite)?;
         if !db::add_compat_views(&connection, path)? {
-            return Err(fail(OpenProblem::Empty));
+            return Err(OpenError::new(path, OpenProblem::Empty));
         }
         Ok(Self { connection, path: path.to_owned() })
     }

@@ -15,7 +15,9 @@ pub(crate) fn list_agent_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let shown = folder.display();
     let unread = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => format!("{shown}: the folder does not exist"),
-        std::io::ErrorKind::NotADirectory => format!("{shown}: is no folder"),
+        std::io::ErrorKind::NotADirectory => {
+            format!("{shown}: is a file; a folder of agent files is needed")
+        }
         _ => format!("{shown}: the folder cannot be read: {error}"),
     };
     let mut files = Vec::new();

@@ -38,6 +38,12 @@ pub(super) fn spawn_program(
                      name right?"
             ))
             .with_status(status::NOT_FOUND),
+            io::ErrorKind::PermissionDenied
+                if name.contains(is_separator) && Path::new(&*name).is_dir() =>
+            {
+                Failure::usage(format!("`{name}` is a folder; a program is needed"))
+                    .with_status(status::NOT_RUNNABLE)
+            }
             io::ErrorKind::PermissionDenied => {
                 Failure::usage(format!("`{name}` may not be run (permission denied)"))
                     .with_status(status::NOT_RUNNABLE)

@@ -85,7 +85,7 @@ fn its_status_is_the_programs() {
         (&["./no-such-program"], 127, "error: `./no-such-program` does not exist"),
         (&[broken.as_str()], 127, "or the program that its first line names does not"),
         (&[script.as_str()], 126, "may not be run (permission denied)"),
-        (&["/"], 126, "error: `/` "),
+        (&["/"], 126, "error: `/` is a folder; a program is needed"),
     ] {
         said_by(wrap(folder.path(), &[]).arg("--").args(command)).status(status).says(said);
     }

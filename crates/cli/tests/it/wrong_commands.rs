@@ -116,7 +116,10 @@ const TABLE: &[WrongCommand<'_>] = &[
     (&["serve", "--config", "none.toml"], 2, "none.toml: the file does not exist", "softland init"),
     (&["serve", "--config", "agents"], 2, "agents: is a folder", "a config file is needed"),
     (&["audit", "none.jsonl"], 2, "none.jsonl", "No such file"),
-    (&["mcp", "a.md"], 2, "a.md", "folder"),
+    (&["mcp", "a.md"], 2, "a.md: is a file", "a folder of agent files is needed"),
+    (&["runs", "--ledger", "agents"], 2, "agents: is a folder", "a ledger is a file"),
+    (&["show", "last", "--ledger", "agents"], 2, "agents: is a folder", "a ledger is a file"),
+    (&["audit", "a.md"], 2, "a.md: not a known kind of recording", "softland audit --help"),
     // Things that are missing.
     (&["run", "a.md", "hi"], 2, "no model", "--model"),
     (

@@ -545,6 +545,10 @@ fn an_empty_file_becomes_a_ledger() {
     assert_eq!(place.reader().list_runs(&Query::default()).unwrap().len(), 1);
     let missing = Reader::open(&place.folder().join("none.db")).unwrap_err();
     assert!(matches!(missing.problem, OpenProblem::Missing));
+    let folder = Reader::open(place.folder()).unwrap_err().to_string();
+    assert!(folder.ends_with(": is a folder; a ledger is a file"), "{folder}");
+    let deleted = delete_runs(place.folder(), DeleteTarget::Before(1));
+    assert_eq!(deleted.unwrap_err().to_string(), folder);
     let folder = Ledger::open(Options::with_path(place.folder().join("no/such.db")), place.clock());
     assert!(folder.unwrap_err().to_string().contains("no/such.db: cannot be opened for writing"));
 }
