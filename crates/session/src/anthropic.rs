@@ -5,7 +5,7 @@ pub(crate) mod block;
 use softland_core::{Call, Stop};
 use softland_wire::anthropic::{
     Assembler, BlockStartKind, Event, Iteration, ResponseBlock as Native, ResponseMessage,
-    Stop as WireStop, StreamEnd as WireEnd, Usage, respond,
+    Stop as WireStop, StreamEnd as WireEnd, Usage, respond, respond::EndChanges,
 };
 use softland_wire::json::write_str;
 use softland_wire::{Api, Tokens};
@@ -14,7 +14,7 @@ use crate::block_view::BlockView;
 use crate::framing::{
     BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
     NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
-    UpstreamEnd,
+    UpstreamEnd, for_each_frame,
 };
 use crate::reply::{Block, NativeResponse, Reply};
 
@@ -26,11 +26,32 @@ pub(crate) struct AnthropicFraming {
     responses: usize,
     /// True if the response has said why it ends.
     stopped: bool,
+    /// True if softland wrote the head of the client's message.
+    own_head: bool,
 }
 
 impl AnthropicFraming {
     pub(crate) fn new() -> Self {
-        Self { assembler: Assembler::new(MAX_RESPONSE), responses: 0, stopped: false }
+        Self {
+            assembler: Assembler::new(MAX_RESPONSE),
+            responses: 0,
+            stopped: false,
+            own_head: false,
+        }
+    }
+
+    /// Returns the members of the usage that differ from those received: a JSON object. Behind the
+    /// head of another response they are all its members, so that the client learns what this
+    /// request held.
+    fn usage_changes(&self, message: &ResponseMessage, ending: &MessageEnd<'_>) -> String {
+        let usage = usage_shown(message, ending);
+        if self.responses <= 1 && !self.own_head {
+            return usage.changed_members(&message.usage);
+        }
+        let mut all = Vec::new();
+        usage.write_json(&mut all);
+        // It is written from text.
+        String::from_utf8(all).unwrap_or_default()
     }
 }
 
@@ -109,6 +130,7 @@ impl Framing for AnthropicFraming {
     }
 
     fn write_head(&mut self, id: &str, model: &str, reply: &Reply, out: &mut Vec<u8>) {
+        self.own_head = true;
         respond::write_message_start(out, id, model, &usage_of(reply));
     }
 
@@ -156,22 +178,59 @@ impl Framing for AnthropicFraming {
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
         let Some(message) = reply.rest.as_anthropic() else { return self.write_foreign(out) };
-        let stop = stop_shown(message, ending);
-        let (sequence, details) =
-            (message.stop_sequence.as_deref(), message.stop_details.as_deref());
-        respond::write_message_delta(out, &stop, sequence, details, &usage_shown(message, ending));
-        respond::write_message_stop(out);
+        let (stop, usage) = (stop_shown(message, ending), self.usage_changes(message, ending));
+        let changes = EndChanges { stop: &stop, usage: &usage };
+        let write_reason = |out: &mut Vec<u8>| {
+            let (sequence, details) =
+                (message.stop_sequence.as_deref(), message.stop_details.as_deref());
+            let usage = usage_shown(message, ending);
+            respond::write_message_delta(out, &stop, sequence, details, &usage);
+        };
+        let (mut reasoned, mut stopped) = (false, false);
+        for_each_frame(ending.received, |frame| {
+            match Event::from_data(frame.event, &frame.data) {
+                Ok(Event::MessageDelta(delta)) => {
+                    // The event was read before, so it is an object.
+                    let written = respond::write_changed_delta(out, frame, &changes);
+                    reasoned |= delta.stop_reason.is_some() && written.is_ok();
+                }
+                Ok(Event::MessageStop) => {
+                    if !std::mem::replace(&mut reasoned, true) {
+                        write_reason(out);
+                    }
+                    stopped = true;
+                    out.extend_from_slice(frame.raw);
+                }
+                Ok(Event::Error { .. }) => {}
+                _ => out.extend_from_slice(frame.raw),
+            }
+        });
+        if !reasoned {
+            write_reason(out);
+        }
+        if !stopped {
+            respond::write_message_stop(out);
+        }
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
         // The host answers an empty message with an error.
         let Some(message) = reply.rest.as_anthropic() else { return };
-        let (id, model) = ending.head.clone();
+        let (stop, (id, model)) = (stop_shown(message, ending), ending.head.clone());
+        let blocks: Vec<_> =
+            ending.blocks.iter().filter_map(Block::as_anthropic).cloned().collect();
+        let usage = self.usage_changes(message, ending);
+        let changes = EndChanges { stop: &stop, usage: &usage };
+        if let Ok(body) = std::str::from_utf8(ending.received)
+            && respond::write_changed_message(out, body, (&id, &model), &blocks, &changes).is_ok()
+        {
+            return;
+        }
         let whole = ResponseMessage {
             id,
             model,
-            blocks: ending.blocks.iter().filter_map(Block::as_anthropic).cloned().collect(),
-            stop: Some(stop_shown(message, ending)),
+            blocks,
+            stop: Some(stop),
             stop_sequence: message.stop_sequence.clone(),
             stop_details: message.stop_details.clone(),
             usage: usage_shown(message, ending),

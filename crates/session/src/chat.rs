@@ -2,11 +2,12 @@
 
 pub(crate) mod block;
 mod details;
+mod end;
 
 use std::collections::BTreeMap;
 
 use softland_core::{Call, Stop, VisibleText};
-use softland_wire::chat::respond::{self, CallEdit, Head, Rewrite};
+use softland_wire::chat::respond::{self, CallEdit, ContentEdit, Head, Rewrite};
 use softland_wire::chat::{
     Assembler, CallDelta, Chunk, Event, Finish, Finished, Piece, ResponseMessage,
     StreamEnd as WireEnd, Usage, read_pieces,
@@ -17,10 +18,11 @@ use softland_wire::{Api, Tokens};
 use crate::framing::{
     BlockPart, EventParts, EventView, Framing, JsonBytes, MAX_RESPONSE, MessageEnd, MessageWriter,
     NewBlock, PartContent, PlacedPart, ProtocolForm, ResponseError, ShapedEnd, Speaker,
-    StreamTerms, UpstreamEnd, write_comment,
+    StreamTerms, UpstreamEnd, for_each_frame, write_comment,
 };
 use crate::reply::{Block, NativeResponse, Reply};
 use block::{CALLS, ChatBlock, MEMBERS, REASONING, REFUSAL, TEXT, is_nothing};
+use end::{finish_shown, usage_shown};
 
 /// Chat Completions, in whatever dialect.
 #[derive(Debug)]
@@ -513,24 +515,40 @@ impl Framing for ChatFraming {
 
     fn write_end(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
         let Some(message) = reply.rest.as_chat() else { return self.write_foreign(out) };
-        respond::write_finish(out, self.chunk_head(), &finish_shown(message, ending));
-        if self.terms.usage {
-            respond::write_usage(out, self.chunk_head(), &usage_shown(message, ending));
+        let changes = end::EndChanges::new(message, ending);
+        let mut written = end::WrittenEnd::default();
+        for_each_frame(ending.received, |frame| {
+            self.write_end_event(frame, &changes, &mut written, out);
+        });
+        if !written.done {
+            self.complete_end(&changes, written, out);
+            respond::write_done(out);
         }
-        respond::write_done(out);
     }
 
     fn write_whole(&mut self, reply: &Reply, ending: &MessageEnd<'_>, out: &mut Vec<u8>) {
         // The host answers an empty message with an error.
         let Some(message) = reply.rest.as_chat() else { return };
         let (id, model) = ending.head.clone();
+        let changes = end::EndChanges::new(message, ending);
+        let content = block::build_message(ending.blocks.iter().filter_map(Block::as_chat));
+        let head = Head { id: &id, created: message.created, model: &model };
+        let rewrite = Rewrite {
+            content: ContentEdit::Message(&content),
+            ..changes.as_rewrite(Some(head).filter(|_| self.responses > 1))
+        };
+        if !ending.received.is_empty()
+            && respond::write_rewritten_body(out, ending.received, &rewrite).is_ok()
+        {
+            return;
+        }
         let whole = ResponseMessage {
             id,
             model,
             created: self.chunk_head().created.max(message.created),
             finish: Some(finish_shown(message, ending)),
             usage: usage_shown(message, ending),
-            ..block::build_message(ending.blocks.iter().filter_map(Block::as_chat))
+            ..content
         };
         respond::write_completion(out, &whole);
     }
@@ -577,23 +595,4 @@ fn stop_reason_of(message: &ResponseMessage) -> Stop {
 fn is_refusal(message: &ResponseMessage) -> bool {
     let says = message.refusal.as_deref().is_some_and(|text| !VisibleText::is_invisible_text(text));
     says && message.calls.is_empty()
-}
-
-/// Returns the finish reason for the client. `tool_calls` is true only of a message with a call in
-/// it.
-fn finish_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> Finish {
-    match &message.finish {
-        Some(Finish::ToolCalls | Finish::FunctionCall) if ending.calls == 0 => Finish::Stop,
-        Some(finish) => finish.clone(),
-        None if ending.calls > 0 => Finish::ToolCalls,
-        None => Finish::Stop,
-    }
-}
-
-/// Returns the usage for the client: the context size of the last request, and the output that the
-/// client got.
-fn usage_shown(message: &ResponseMessage, ending: &MessageEnd<'_>) -> Usage {
-    let mut usage = message.usage;
-    usage.tokens.output = ending.output;
-    usage
 }

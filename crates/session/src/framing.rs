@@ -4,7 +4,7 @@
 use softland_core::Call;
 use softland_wire::anthropic::{AssembleError, MessageError};
 use softland_wire::json::Str;
-use softland_wire::sse::SseError;
+use softland_wire::sse::{Decoder, Frame, SseError, write_event};
 use softland_wire::{Api, Tokens};
 
 use crate::reply::{Block, Reply};
@@ -170,6 +170,9 @@ pub(crate) struct MessageEnd<'a> {
     pub(crate) output: u64,
     /// The billed tokens of each upstream response.
     pub(crate) billed: &'a [Tokens],
+    /// The end of the newest response as received: the closing events of a stream, or a whole body.
+    /// Empty for an answer of softland's.
+    pub(crate) received: &'a [u8],
 }
 
 /// The speaker of a message.
@@ -239,6 +242,22 @@ impl ProtocolForm {
 /// Writes a comment as a sign of life. Readers skip it wherever it stands.
 pub(crate) fn write_comment(out: &mut Vec<u8>) {
     out.extend_from_slice(b": softland wait\n\n");
+}
+
+/// Calls `each` for the frames of a part of a stream. A frame that was cut is given whole.
+pub(crate) fn for_each_frame(raw: &[u8], mut each: impl FnMut(&Frame<'_>)) {
+    let mut decoder = Decoder::new(raw.len());
+    decoder.push(raw);
+    decoder.finish();
+    while let Some(Ok(frame)) = decoder.next() {
+        if !frame.cut {
+            each(&frame);
+        } else if !frame.data.is_empty() {
+            let mut whole = Vec::new();
+            write_event(&mut whole, frame.event, &frame.data);
+            each(&Frame { raw: &whole, cut: false, ..frame });
+        }
+    }
 }
 
 /// One protocol's messages in a history.
@@ -353,8 +372,14 @@ mod tests {
                     Reply { blocks: vec![block.clone()], ..framing.own_reply(Tokens::default()) };
                 assert_eq!(framing.form().check_reply(&mixed).is_ok(), own);
                 let names = ("id".to_owned(), "m".to_owned());
-                let ending =
-                    MessageEnd { head: &names, blocks: &[], calls: 0, output: 0, billed: &[] };
+                let ending = MessageEnd {
+                    head: &names,
+                    blocks: &[],
+                    calls: 0,
+                    output: 0,
+                    billed: &[],
+                    received: b"",
+                };
                 let (mut shown, mut ended) = (Vec::new(), Vec::new());
                 framing.write_block(0, &block, &mut shown);
                 framing.write_end(&reply, &ending, &mut ended);

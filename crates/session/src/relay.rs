@@ -32,7 +32,7 @@ use crate::tags::TagReader;
 pub(crate) use incoming::RelayMode;
 use incoming::{CallIds, IncomingResponse};
 use shape::Shaping;
-use show::ClientMessage;
+use show::{ClientMessage, ReceivedEnd};
 use slot::BlockSlot;
 pub(crate) use visibility::Visibility;
 
@@ -238,6 +238,9 @@ impl Relay {
     }
 
     fn hold_event(&mut self, read: &EventView<'_>, frame: &Frame<'_>, out: &mut Output) {
+        if read.closing && !read.hidden && !self.incoming.over {
+            self.incoming.closing.extend_from_slice(frame.raw);
+        }
         self.incoming.over |= read.over;
         match (read.head, &read.parts) {
             (Some((id, model)), EventParts::None) if !read.closing => {
@@ -453,7 +456,8 @@ impl Relay {
         self.client.framing.form().check_reply(&reply)?;
         self.incoming.mode = RelayMode::Held { until_call: false };
         self.rename_calls(&mut reply);
-        self.client.keep_original(body);
+        self.client.note_whole_response();
+        self.incoming.closing = body.to_vec();
         self.complete_reply(&mut reply, &mut UpstreamEnd::Stop, out);
         self.shape_failure()?;
         out.events.push(Event::Usage(reply.billed));
@@ -496,12 +500,14 @@ impl Relay {
         billed: &[Tokens],
         out: &mut Output,
     ) {
-        let mut closing = std::mem::take(&mut self.incoming.closing);
+        let closing = std::mem::take(&mut self.incoming.closing);
         // Half an event ends no message without another end.
-        if !closing.is_empty() {
-            closing.append(&mut self.incoming.half);
-        }
-        self.client.close_message(reply, output, billed, &closing, out);
+        let half = match closing.is_empty() {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.incoming.half),
+        };
+        let received = ReceivedEnd { closing: &closing, half: &half, live: self.is_live() };
+        self.client.close_message(reply, output, billed, received, out);
     }
 
     /// Ends the client's message with an answer of softland's. `used` is what the newest request
@@ -525,8 +531,11 @@ impl Relay {
     /// Ends the message of a failed upstream response that nothing replaces. What came is passed on
     /// as it came, except for half an event, which would swallow the error that follows.
     pub(crate) fn abandon_message(&mut self, out: &mut Output) {
-        let (closing, bare) =
+        let (mut closing, bare) =
             (std::mem::take(&mut self.incoming.closing), std::mem::take(&mut self.incoming.bare));
+        if !self.is_live() {
+            closing.clear();
+        }
         if self.client.is_untouched() {
             self.client.part.late.clear();
             self.client.pass_bytes(&closing, out);

@@ -1,6 +1,7 @@
 //! OpenAI Responses: its responses, and items for it.
 
 pub(crate) mod block;
+mod end;
 mod items;
 mod numbers;
 
@@ -136,38 +137,6 @@ impl ResponsesFraming {
         let Ok(whole) = respond::apply_changes(response.raw, &changes) else { return false };
         self.numbers.write_own(|next| respond::write_end(out, next, &status, &whole));
         true
-    }
-
-    /// Returns the client's response as an object, with this end.
-    fn response_object(
-        &self,
-        response: &Response,
-        ending: &MessageEnd<'_>,
-        output: &[&[u8]],
-    ) -> String {
-        let (id, model) = ending.head;
-        let mut usage = response.usage;
-        usage.tokens.output = ending.output;
-        usage.reasoning = usage.reasoning.min(ending.output);
-        let reason = response.incomplete_reason.as_deref().unwrap_or("max_output_tokens");
-        let status = match response.status {
-            Some(Status::Incomplete) => ResponseEnd::Incomplete(reason),
-            _ => ResponseEnd::Completed,
-        };
-        let changes = Changes {
-            id: Some(id),
-            status: Some(status),
-            output: Some(output),
-            usage: Some(&usage),
-            ..Changes::default()
-        };
-        let begun = self.head.as_deref().map(|head| respond::apply_changes(head, &changes));
-        if let Some(Ok(response)) = begun {
-            return response;
-        }
-        let created_at = response.created_at.unwrap_or(0);
-        let head = Head { id, model, created_at, previous_response_id: None };
-        respond::format_response(&head, status, output, Some(&usage))
     }
 
     /// Returns the id of a block among those that the client has.

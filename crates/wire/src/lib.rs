@@ -17,6 +17,7 @@ mod caller;
 pub mod chat;
 mod error_text;
 pub mod json;
+mod overlay;
 pub mod request;
 pub mod responses;
 mod splice;
@@ -26,5 +27,6 @@ mod tokens;
 
 pub use api::Api;
 pub use error_text::find_error_words;
+pub use overlay::lay_over;
 pub use splice::{Splice, SpliceError};
 pub use tokens::{ExtraCharges, ServiceTier, Tokens};

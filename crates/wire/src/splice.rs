@@ -105,7 +105,12 @@ impl Splice {
 
     /// Appends a member to an object that has at least one.
     pub(crate) fn append_member(&mut self, object: Span, name: &str, value: &[u8]) {
-        let mut bytes = vec![b','];
+        self.append_member_to(object, false, name, value);
+    }
+
+    /// Appends a member to an object. `first` is true if the object has none so far.
+    pub(crate) fn append_member_to(&mut self, object: Span, first: bool, name: &str, value: &[u8]) {
+        let mut bytes = if first { Vec::new() } else { vec![b','] };
         write_str(&mut bytes, name);
         bytes.push(b':');
         bytes.extend_from_slice(value);

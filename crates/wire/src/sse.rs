@@ -17,7 +17,7 @@ mod write;
 use std::{borrow::Cow, fmt};
 
 use lines::{LineEnd, find_line_end, split_field};
-pub use write::{find_data_span, write_event};
+pub use write::{find_data_span, write_event, write_with_data};
 
 /// The default limit for a frame, in bytes.
 pub const DEFAULT_LIMIT: usize = 16 * 1024 * 1024;

@@ -35,7 +35,7 @@ pub(super) struct IncomingResponse {
     pub(super) asked: BTreeSet<u32>,
     /// Frames waiting for the verdict.
     pub(super) held: Vec<(String, String, Vec<u8>)>,
-    /// Its closing events, as received.
+    /// Its end as received: the closing events of a stream, or the body of a whole response.
     pub(super) closing: Vec<u8>,
     /// The closing events that hold no part of a block.
     pub(super) bare: Vec<u8>,

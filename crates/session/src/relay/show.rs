@@ -29,8 +29,6 @@ pub(super) struct ClientMessage {
     likeness: MessageLikeness,
     shown: ShownBlocks,
     pub(super) part: ResponsePart,
-    /// A whole response as received, for a client that does not stream.
-    original: Option<Vec<u8>>,
     /// The events of texts and calls apart, where calls are written as text.
     text_events: Option<TextEvents>,
 }
@@ -95,6 +93,17 @@ pub(super) struct ResponsePart {
     pub(super) late: Vec<u8>,
 }
 
+/// The end of a response as received.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReceivedEnd<'e> {
+    /// The closing events of a stream, or the body of a whole response.
+    pub(super) closing: &'e [u8],
+    /// Half an event behind them.
+    pub(super) half: &'e [u8],
+    /// True if the response was shown as it came.
+    pub(super) live: bool,
+}
+
 impl ClientMessage {
     pub(super) fn new(framing: Box<dyn Framing>, streams: bool) -> Self {
         Self {
@@ -105,7 +114,6 @@ impl ClientMessage {
             likeness: MessageLikeness::default(),
             shown: ShownBlocks::default(),
             part: ResponsePart::default(),
-            original: None,
             text_events: None,
         }
     }
@@ -156,10 +164,9 @@ impl ClientMessage {
         }
     }
 
-    /// Keeps a whole response as received, for a client that does not stream.
-    pub(super) fn keep_original(&mut self, body: &[u8]) {
+    /// Notes a response that is not streamed.
+    pub(super) fn note_whole_response(&mut self) {
         self.likeness.responses += 1;
-        self.original = (self.likeness.responses == 1).then(|| body.to_vec());
     }
 
     pub(super) fn show_head(&mut self, id: Str<'_>, model: Str<'_>, raw: &[u8], out: &mut Output) {
@@ -425,34 +432,29 @@ impl ClientMessage {
         reply: &Reply,
         output: u64,
         billed: &[Tokens],
-        closing: &[u8],
+        received: ReceivedEnd<'_>,
         out: &mut Output,
     ) {
-        let untouched = self.is_untouched();
-        let ends_as_it_did =
-            untouched && !(self.likeness.thinned && self.framing.form().ends_with_content);
-        match self.original.take() {
-            _ if self.streams && ends_as_it_did && !closing.is_empty() => {
-                self.part.late.clear();
-                self.write_held_head(closing, out);
-                self.framing.write_aside(closing, &mut out.bytes);
-                return;
-            }
-            Some(body) if !self.streams && untouched && !self.likeness.thinned => {
-                match out.bytes.is_empty() {
-                    true => out.bytes = body,
-                    false => out.bytes.extend_from_slice(&body),
-                }
-                return;
-            }
-            _ => {}
+        let ReceivedEnd { closing, half, live } = received;
+        let thinned =
+            self.likeness.thinned && (!self.streams || self.framing.form().ends_with_content);
+        let as_it_came = self.is_untouched() && !thinned && !closing.is_empty();
+        if self.streams && live && as_it_came {
+            let closing = [closing, half].concat();
+            self.part.late.clear();
+            self.write_held_head(&closing, out);
+            self.framing.write_aside(&closing, &mut out.bytes);
+            return;
+        }
+        if !self.streams && as_it_came {
+            return out.bytes.extend_from_slice(closing);
         }
         if self.streams {
             self.flush_late(out);
             self.ensure_head(reply, out);
         }
         let (head, blocks, calls) = (&self.head.names, &self.shown.list, self.shown.calls);
-        let ending = MessageEnd { head, blocks, calls, output, billed };
+        let ending = MessageEnd { head, blocks, calls, output, billed, received: closing };
         if self.streams {
             self.framing.write_end(reply, &ending, &mut out.bytes);
         } else {
@@ -491,6 +493,6 @@ impl ClientMessage {
         self.show_block(&block, out);
         self.report_text(text, out);
         self.report_text_end(out);
-        self.close_message(&reply, used.output, billed, &[], out);
+        self.close_message(&reply, used.output, billed, ReceivedEnd::default(), out);
     }
 }

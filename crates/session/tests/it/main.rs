@@ -14,6 +14,7 @@ mod ends;
 mod failures;
 mod gateway;
 mod growth;
+mod kept_ends;
 mod landing_prices;
 mod openai;
 mod outline;

@@ -3,8 +3,11 @@
 //! The writers append to a buffer and keep no state. The caller ensures that a stream is valid (one
 //! start, blocks in order, one stop). Values given as JSON are written as they are.
 
+mod end;
 #[cfg(test)]
 mod tests;
+
+pub use end::{EndChanges, write_changed_delta, write_changed_message};
 
 use super::{
     message::{ResponseBlock, ResponseMessage, Stop},

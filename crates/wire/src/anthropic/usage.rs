@@ -102,15 +102,42 @@ impl Usage {
             );
             out.extend_from_slice(tools.as_bytes());
         }
-        if !self.iterations.is_empty() {
-            out.extend_from_slice(br#","iterations":["#);
-            for (n, iteration) in self.iterations.iter().enumerate() {
-                out.extend_from_slice(if n == 0 { b"{" } else { b",{" });
-                iteration.write_members(out);
+        self.write_iterations(out);
+        out.push(b'}');
+    }
+
+    /// Returns the members in which the output and the iterations differ from those of a usage as
+    /// received: a JSON object to lay over it.
+    #[must_use]
+    pub fn changed_members(&self, received: &Self) -> String {
+        let mut out = b"{".to_vec();
+        if self.tokens.output != received.tokens.output {
+            let output = format!(r#""output_tokens":{}"#, self.tokens.output);
+            out.extend_from_slice(output.as_bytes());
+        }
+        if self.iterations != received.iterations {
+            let at = out.len();
+            self.write_iterations(&mut out);
+            if at == 1 {
+                // Without a member before it, the list needs no comma.
+                out.remove(at);
             }
-            out.push(b']');
         }
         out.push(b'}');
+        // It is written from text.
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn write_iterations(&self, out: &mut Vec<u8>) {
+        if self.iterations.is_empty() {
+            return;
+        }
+        out.extend_from_slice(br#","iterations":["#);
+        for (n, iteration) in self.iterations.iter().enumerate() {
+            out.extend_from_slice(if n == 0 { b"{" } else { b",{" });
+            iteration.write_members(out);
+        }
+        out.push(b']');
     }
 }
 

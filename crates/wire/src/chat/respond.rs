@@ -9,7 +9,8 @@ mod rewrite;
 mod tests;
 
 pub use rewrite::{
-    CallEdit, Rewrite, write_call_alone, write_reindexed, write_rewritten, write_with_id,
+    CallEdit, ContentEdit, Rewrite, write_call_alone, write_reindexed, write_rewritten,
+    write_rewritten_body, write_with_id,
 };
 
 use super::{
@@ -167,7 +168,19 @@ pub fn error_body(kind: &str, message: &str, code: Option<&str>) -> Vec<u8> {
 pub fn write_completion(out: &mut Vec<u8>, message: &ResponseMessage) {
     let head = Head { id: &message.id, created: message.created, model: &message.model };
     out.extend_from_slice(&format_head(head, "chat.completion"));
-    out.extend_from_slice(br#""choices":[{"index":0,"message":{"role":"assistant","content":"#);
+    out.extend_from_slice(br#""choices":[{"index":0,"message":"#);
+    write_message_object(out, message);
+    write_choice_end(out, message);
+    if message.usage.present {
+        out.extend_from_slice(br#","usage":"#);
+        message.usage.write_json(out);
+    }
+    out.push(b'}');
+}
+
+/// Writes the message of a whole response.
+fn write_message_object(out: &mut Vec<u8>, message: &ResponseMessage) {
+    out.extend_from_slice(br#"{"role":"assistant","content":"#);
     message.write_content(out);
     message.write_refusal(out);
     if !message.reasoning.is_empty() && message.parts.is_empty() {
@@ -182,17 +195,12 @@ pub fn write_completion(out: &mut Vec<u8>, message: &ResponseMessage) {
         out.push(b':');
         out.extend_from_slice(value.as_bytes());
     }
-    write_choice_end(out, message);
-    if message.usage.present {
-        out.extend_from_slice(br#","usage":"#);
-        message.usage.write_json(out);
-    }
     out.push(b'}');
 }
 
-/// Writes the end of the message, of its choice and of the list of choices.
+/// Writes the end of the choice and of the list of choices.
 fn write_choice_end(out: &mut Vec<u8>, message: &ResponseMessage) {
-    out.extend_from_slice(br#"},"finish_reason":"#);
+    out.extend_from_slice(br#","finish_reason":"#);
     match &message.finish {
         Some(finish) => write_str(out, finish.name()),
         None => out.extend_from_slice(b"null"),

@@ -62,6 +62,15 @@ impl Usage {
         *self = Self { cost_nano_usd: cost, tokens, ..*later };
     }
 
+    /// Returns the members of a usage as received that state the output, with this output: a JSON
+    /// object to lay over it.
+    #[must_use]
+    pub fn output_members(&self) -> String {
+        let (output, prompt) = (self.tokens.output, self.tokens.input_total());
+        let total = prompt.saturating_add(output);
+        format!(r#"{{"completion_tokens":{output},"total_tokens":{total}}}"#)
+    }
+
     /// Appends the JSON object that OpenAI would send, with OpenRouter's `cost` if it is known.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         let tokens = &self.tokens;

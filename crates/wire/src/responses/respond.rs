@@ -15,7 +15,9 @@ pub use items::{
     custom_tool_call, custom_tool_call_output, function_call, function_call_output, request_message,
 };
 pub use renumber::{Renumber, write_renumbered_event};
-pub use whole::{Changes, Head, ResponseEnd, apply_changes, error_body, format_response};
+pub use whole::{
+    Changes, Head, ResponseEnd, apply_changes, error_body, format_response, request_members,
+};
 
 use super::{
     response::{Failure, Status},

@@ -37,6 +37,17 @@ impl Usage {
         Ok(Some(counts.into_usage()))
     }
 
+    /// Returns the members that state the output: a JSON object to lay over a usage as received.
+    pub(super) fn output_members(&self) -> String {
+        let (output, reasoning) = (self.tokens.output, self.reasoning);
+        let total = self.tokens.input_total().saturating_add(output);
+        let details = match reasoning {
+            0 => String::new(),
+            _ => format!(r#","output_tokens_details":{{"reasoning_tokens":{reasoning}}}"#),
+        };
+        format!(r#"{{"output_tokens":{output}{details},"total_tokens":{total}}}"#)
+    }
+
     /// Appends the JSON object that the API would send.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         let tokens = &self.tokens;

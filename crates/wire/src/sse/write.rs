@@ -1,5 +1,6 @@
 //! Writing events, and locating the data in a received frame.
 
+use super::Frame;
 use super::lines::{for_each_line, split_field};
 use crate::json::Span;
 
@@ -31,6 +32,19 @@ fn write_data_line(out: &mut Vec<u8>, line: &[u8]) {
     out.extend_from_slice(b"data: ");
     out.extend_from_slice(line);
     out.push(b'\n');
+}
+
+/// Appends a frame with other data, of a single line. Its other bytes stay as they are where it has
+/// one line of data and was not cut; otherwise it is written anew.
+pub fn write_with_data(out: &mut Vec<u8>, frame: &Frame<'_>, data: &str) {
+    match find_data_span(frame.raw).filter(|_| !frame.cut) {
+        Some(span) => {
+            out.extend_from_slice(frame.raw.get(..span.start).unwrap_or_default());
+            out.extend_from_slice(data.as_bytes());
+            out.extend_from_slice(frame.raw.get(span.end..).unwrap_or_default());
+        }
+        None => write_event(out, frame.event, data),
+    }
 }
 
 /// Returns the span of the data in a frame's raw bytes if the frame has exactly one `data:` line.

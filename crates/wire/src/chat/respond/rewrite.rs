@@ -1,9 +1,16 @@
 //! Editing received chunks in place: bytes that are not edited stay identical.
 
+use std::collections::BTreeSet;
+
+use super::write_message_object;
 use crate::{
     Splice,
-    chat::chunk::{CallDelta, read_call},
+    chat::{
+        ResponseMessage,
+        chunk::{CallDelta, read_call},
+    },
     json::{Cursor, Error, Kind, Span, write_escaped},
+    overlay::lay_over_object,
     splice::quote_text,
     sse::{Decoder, find_data_span, write_event},
 };
@@ -17,10 +24,27 @@ pub struct Rewrite<'a> {
     pub created: Option<u64>,
     /// The new `model`.
     pub model: Option<&'a str>,
-    /// JSON that replaces every `finish_reason`, such as `null`.
+    /// JSON that replaces every `finish_reason` except for null.
     pub finish_reason: Option<&'a str>,
+    /// A JSON object that is laid over the usage, in whichever member the vendor reports it.
+    pub usage: Option<&'a str>,
+    /// The edit of the content.
+    pub content: ContentEdit<'a>,
     /// Text to insert before the chunk's text, if that is not empty.
     pub before_text: &'a str,
+}
+
+/// The edit of the content of a chunk or of a whole completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentEdit<'a> {
+    /// The content stays, except for its calls and for text that is inserted.
+    #[default]
+    Keep,
+    /// Every `delta` is emptied.
+    Empty,
+    /// The content of the first choice is that of this message, and other choices are removed.
+    /// Members that say nothing, such as `"refusal":null`, stay.
+    Message(&'a ResponseMessage),
 }
 
 /// The edit of a piece of a call.
@@ -88,6 +112,20 @@ pub fn write_rewritten(
         return Ok(());
     }
     out.extend_from_slice(raw);
+    Ok(())
+}
+
+/// Appends a received completion with all edits. All other bytes stay as they are.
+///
+/// # Errors
+/// Fails if the body is not a JSON object.
+pub fn write_rewritten_body(
+    out: &mut Vec<u8>,
+    body: &[u8],
+    rewrite: &Rewrite<'_>,
+) -> Result<(), Error> {
+    let changed = rewrite_data(body, rewrite, |_| CallEdit::Keep)?;
+    out.extend_from_slice(changed.as_deref().unwrap_or(body));
     Ok(())
 }
 
@@ -199,6 +237,8 @@ impl<F: FnMut(&CallDelta<'_>) -> CallEdit> ChunkEditor<'_, F> {
                 "model" => rewrite.model.map(quote_text),
                 "created" => rewrite.created.map(|created| created.to_string().into_bytes()),
                 "choices" => return self.edit_choices(cursor),
+                "usage" => return self.edit_usage(cursor),
+                "x_groq" => return self.edit_groq(cursor),
                 _ => None,
             };
             if let Some(value) = value {
@@ -213,14 +253,24 @@ impl<F: FnMut(&CallDelta<'_>) -> CallEdit> ChunkEditor<'_, F> {
         if cursor.peek()? != Kind::Array {
             return Ok(());
         }
+        let text = cursor.text();
+        let (mut gone, mut first) = (Vec::new(), true);
         cursor.read_elements(|cursor| {
+            let only_first = matches!(self.rewrite.content, ContentEdit::Message(_));
+            if only_first && !std::mem::take(&mut first) {
+                gone.push(cursor.skip_value()?);
+                return Ok(());
+            }
             if cursor.peek()? != Kind::Object {
                 return Ok(());
             }
             cursor.read_members(|cursor, member| match &*member.key.unescape() {
-                "delta" | "message" => self.edit_delta(cursor),
+                "delta" | "message" => self.edit_content_object(cursor),
+                "usage" => self.edit_usage(cursor),
                 "finish_reason" => {
-                    if let Some(json) = self.rewrite.finish_reason {
+                    if let (Some(json), true) =
+                        (self.rewrite.finish_reason, cursor.peek()? != Kind::Null)
+                    {
                         self.splice.replace(cursor.skip_value()?, json);
                     }
                     Ok(())
@@ -229,6 +279,79 @@ impl<F: FnMut(&CallDelta<'_>) -> CallEdit> ChunkEditor<'_, F> {
             })?;
             Ok::<_, Error>(())
         })?;
+        for cut in merge_cuts(text.as_bytes(), &gone) {
+            self.splice.replace(cut, "");
+        }
+        Ok(())
+    }
+
+    fn edit_groq(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        if cursor.peek()? == Kind::Object {
+            cursor.read_members(|cursor, member| match &*member.key.unescape() {
+                "usage" => self.edit_usage(cursor),
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn edit_usage(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        match self.rewrite.usage {
+            Some(usage) if cursor.peek()? == Kind::Object => {
+                lay_over_object(&mut self.splice, cursor, usage)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn edit_content_object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Error> {
+        match self.rewrite.content {
+            ContentEdit::Keep => self.edit_delta(cursor),
+            ContentEdit::Empty => {
+                self.splice.replace(cursor.skip_value()?, "{}");
+                Ok(())
+            }
+            ContentEdit::Message(message) => self.edit_message(cursor, message),
+        }
+    }
+
+    /// Lays the content of `message` over the next value, and cuts out other content.
+    fn edit_message(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        message: &ResponseMessage,
+    ) -> Result<(), Error> {
+        let mut written = Vec::new();
+        write_message_object(&mut written, message);
+        // It is written from text.
+        let written = String::from_utf8(written).unwrap_or_default();
+        let mut wanted = BTreeSet::new();
+        Cursor::new(&written).read_members(|_, member| {
+            wanted.insert(member.key.unescape().into_owned());
+            Ok::<_, Error>(())
+        })?;
+        let text = cursor.text();
+        let (mut gone, mut kept) = (Vec::new(), 0);
+        if cursor.peek()? == Kind::Object {
+            cursor.clone().read_members(|cursor, member| {
+                let value = cursor.skip_value()?;
+                let nothing = matches!(value.slice_of(text), "null" | "\"\"" | "[]" | "{}");
+                if nothing || wanted.contains(&*member.key.unescape()) {
+                    kept += 1;
+                } else {
+                    gone.push(Span::new(member.span.start, value.end));
+                }
+                Ok::<_, Error>(())
+            })?;
+        }
+        if kept == 0 {
+            self.splice.replace(cursor.skip_value()?, written);
+            return Ok(());
+        }
+        lay_over_object(&mut self.splice, cursor, &written)?;
+        for cut in merge_cuts(text.as_bytes(), &gone) {
+            self.splice.replace(cut, "");
+        }
         Ok(())
     }
 

@@ -184,6 +184,7 @@ fn heads_ends_and_text_are_changed_where_they_stand() {
         model: Some("m"),
         finish_reason: Some("null"),
         before_text: "\n\n",
+        ..Rewrite::default()
     };
     let expected = r#"data: {"id":"i\"","created":7,"model":"m","choices":[{"delta":{"content":"\n\nb\n"},"finish_reason":null}]}"#;
     assert_eq!(rewritten(raw, &rewrite, |_| CallEdit::Keep), expected);

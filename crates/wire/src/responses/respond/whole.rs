@@ -3,6 +3,7 @@
 use crate::{
     Splice,
     json::{Cursor, Error, Span, write_str},
+    lay_over,
     responses::{
         response::{Failure, Status},
         usage::Usage,
@@ -36,7 +37,7 @@ pub struct Changes<'a> {
     pub status: Option<ResponseEnd<'a>>,
     /// The new output: items as JSON, in order.
     pub output: Option<&'a [&'a [u8]]>,
-    /// The new usage.
+    /// The new usage. Of a usage as received only the output and the total change.
     pub usage: Option<&'a Usage>,
 }
 
@@ -128,22 +129,53 @@ pub fn apply_changes(response_json: &str, changes: &Changes<'_>) -> Result<Strin
     })?;
     cursor.expect_end()?;
     let mut splice = Splice::new();
-    let mut added = members.is_empty();
+    let mut first = members.is_empty();
     for (name, value) in changes.to_members() {
         let at = members.iter().rev().find(|(key, _)| key == name);
         match at {
-            Some((_, span)) => splice.replace(*span, value),
-            None if added => {
-                added = false;
-                let member = [quote_text(name), b":".to_vec(), value].concat();
-                splice.insert(span.end.saturating_sub(1), member);
+            Some((_, span)) if name == "usage" && is_object(*span, response_json) => {
+                let Some(usage) = changes.usage else { continue };
+                let received = span.slice_of(response_json);
+                splice.replace(*span, lay_over(received, &usage.output_members())?);
             }
-            None => splice.append_member(span, name, &value),
+            Some((_, span)) => splice.replace(*span, value),
+            None => splice.append_member_to(span, std::mem::take(&mut first), name, &value),
         }
     }
     // The spans lie within this text and do not overlap, so there is no error to report.
     let bytes = splice.apply(response_json.as_bytes()).unwrap_or_default();
     Ok(String::from_utf8(bytes).unwrap_or_default())
+}
+
+/// Returns the members of a response object by which a client knows its own request: those that
+/// softland's further requests for the same response may have otherwise. The result is a JSON
+/// object.
+///
+/// # Errors
+/// Fails if `response_json` is not a JSON object.
+pub fn request_members(response_json: &str) -> Result<String, Error> {
+    const NAMES: [&str; 6] = [
+        "created_at",
+        "model",
+        "previous_response_id",
+        "tool_choice",
+        "max_output_tokens",
+        "max_tool_calls",
+    ];
+    let mut members: Vec<String> = Vec::new();
+    Cursor::new(response_json).read_members(|cursor, member| {
+        if NAMES.iter().any(|name| member.key == *name) {
+            let key = member.span.slice_of(response_json);
+            let value = cursor.skip_value()?.slice_of(response_json);
+            members.push(format!("{key}:{value}"));
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(format!("{{{}}}", members.join(",")))
+}
+
+fn is_object(span: Span, text: &str) -> bool {
+    span.slice_of(text).starts_with('{')
 }
 
 impl Changes<'_> {
