@@ -311,10 +311,25 @@ impl Ladder {
 
     fn follow_landing(&mut self, class: TurnClass, because: &Because, text: bool) -> NextAction {
         let forced_only = self.setting.client_forces;
-        // Nothing but the governed history was sent.
-        let asked = self.rung == Some(Rung::Ask) || (self.waiting && self.rung.is_none());
+        // Nothing but the governed history was sent, and no note stands in it.
+        let untold = self.waiting && self.rung.is_none();
+        let asked = self.rung == Some(Rung::Ask) || untold;
         let silent = class == TurnClass::Silent;
         match class {
+            // What the model says then, it says by itself.
+            TurnClass::Final
+            | TurnClass::Answer
+            | TurnClass::Refused { .. }
+            | TurnClass::Full { .. }
+                if untold =>
+            {
+                self.follow_exploring(class, None, text)
+            }
+            TurnClass::Truncated | TurnClass::Silent
+                if self.setting.role == Role::Gateway && untold && (text || silent) =>
+            {
+                self.follow_exploring(class, None, text)
+            }
             TurnClass::Final if !forced_only => self.end_landed(because),
             TurnClass::Answer => self.end_landed(because),
             // A gateway passes on a turn that was cut by the client's own output limit.

@@ -83,6 +83,16 @@ impl Phase {
             | Self::Stopping { because } => Some(because),
         }
     }
+
+    /// True if the request at this place tells the model to answer, or is not sent for an answer of
+    /// softland's. A run that waits tells the model nothing.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        match self {
+            Self::Landing { .. } | Self::Late { .. } | Self::Stopping { .. } => true,
+            Self::Open | Self::Waiting { .. } => false,
+        }
+    }
 }
 
 /// A run in the middle of its transcript.

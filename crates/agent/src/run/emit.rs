@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use softland_session::Event as Shown;
+use softland_session::core::Run;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Phase, Run};
 
 use crate::event::{Event, EventKind};
 use crate::journal::RunJournal;
@@ -125,12 +125,9 @@ impl<'a> Emitter<'a> {
         let phase = match run.phase() {
             // Whatever would have been said to the model was not said.
             _ if self.observed => "silent",
-            Phase::Open if self.counts => "countdown",
-            Phase::Open => "silent",
-            Phase::Landing { .. }
-            | Phase::Late { .. }
-            | Phase::Waiting { .. }
-            | Phase::Stopping { .. } => "landing",
+            phase if phase.is_told() => "landing",
+            _ if self.counts => "countdown",
+            _ => "silent",
         };
         self.emit_event(EventKind::TurnStart {
             turns_limit: policy.turns_limit,

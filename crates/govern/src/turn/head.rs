@@ -2,7 +2,6 @@
 
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
-use softland_session::core::Phase;
 
 use super::flow::GovernedRequest;
 use crate::headers::{self, is_forwarded};
@@ -49,12 +48,9 @@ impl GovernedRequest {
         let phase = match run.phase() {
             // Whatever would have been said to the model was not said.
             _ if run.policy().is_observing() => "silent",
-            Phase::Open if counts => "countdown",
-            Phase::Open => "silent",
-            Phase::Landing { .. }
-            | Phase::Late { .. }
-            | Phase::Waiting { .. }
-            | Phase::Stopping { .. } => "landing",
+            phase if phase.is_told() => "landing",
+            _ if counts => "countdown",
+            _ => "silent",
         };
         headers.insert(PHASE, HeaderValue::from_static(phase));
         self.opening.asked.services.meter.count_phase(phase);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use softland_session::core::models::Price;
 use softland_session::core::{
-    CacheTurn, Digest, NanoUsd, Phase, PromptCache, Rung, SpendClasses, TurnTokens,
+    CacheTurn, Digest, NanoUsd, PromptCache, Rung, SpendClasses, TurnTokens,
 };
 use softland_session::wire::Tokens;
 use softland_session::{Event, Exchange};
@@ -72,7 +72,7 @@ impl RequestRecord {
             turn: exchange.run().used().turns + 1,
             turns_limit: policy.turns_limit,
             calls: exchange.run().used().calls,
-            landing: *exchange.run().phase() != Phase::Open && !policy.is_observing(),
+            landing: exchange.run().phase().is_told() && !policy.is_observing(),
             observed: policy.is_observing(),
             continues,
             done: Vec::new(),

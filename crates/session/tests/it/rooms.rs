@@ -456,3 +456,35 @@ fn c91_calls_beyond_a_limit_are_refused_in_their_form() {
         }
     }
 }
+
+/// Where no line fits, the model is told nothing, and its answer is its own.
+#[test]
+fn c162_an_answer_that_no_note_asked_for_is_no_landing() {
+    for api in APIS {
+        for (call, result, place) in rows(api) {
+            for (limit, at_limit) in [(1, true), (2, false)] {
+                let body = conversation(api, &[&(call.clone(), result.clone(), place)]);
+                let mut policy = Policy::default();
+                policy.set_key("tool_calls_limit", &Key::Int(limit)).unwrap();
+                let mut context = Context::new(Role::Gateway, policy, None, "m");
+                context.api = api;
+                let mut out = Output::default();
+                let bytes = body.to_string().into_bytes();
+                let mut exchange = Exchange::from_request(bytes, context, &mut out).unwrap();
+                let Step::Send(sent) = exchange.next_step().unwrap() else { panic!("not sent") };
+                let told = String::from_utf8(sent.to_vec()).unwrap().contains("Answer now");
+                assert_eq!(told, at_limit && place != Closed, "{result}");
+                assert_eq!(exchange.run().phase().is_told(), told, "{result}");
+                exchange.push_whole(response(api, None).to_string().as_bytes(), &mut out).unwrap();
+                let Step::Done(done) = exchange.next_step().unwrap() else { panic!("not done") };
+                let ended = done.ended.unwrap();
+                let (outcome, limit) = match told {
+                    true => (softland_core::Outcome::Landed, Some("tool_calls_limit".into())),
+                    false => (softland_core::Outcome::Answered, None),
+                };
+                assert_eq!((ended.outcome, ended.limit), (outcome, limit), "{result}");
+                assert_eq!(ended.rung.is_some(), told, "{result}");
+            }
+        }
+    }
+}
