@@ -7,6 +7,7 @@
 //! and from recordings of it and of its dialects.
 
 mod error;
+mod native;
 mod request;
 pub mod respond;
 mod response;
@@ -15,6 +16,7 @@ mod usage;
 
 pub use crate::bound::AssembleError;
 pub use error::ApiError;
+pub use native::native_input;
 pub use request::{
     Call, Conversation, FlagMember, Include, Input, Item, ItemKind, Items, Member, NumberMember,
     Output, Reasoning, RequestBody, RequestContent, RequestPart, RequestRole, RequestTool,

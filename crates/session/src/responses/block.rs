@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use softland_core::{Call, Digest, Stop};
 use softland_wire::json::{Cursor, Error, write_str};
-use softland_wire::responses::{OutputItem, OutputKind, Response, Status, respond};
+use softland_wire::responses::{OutputItem, OutputKind, Response, Status, native_input, respond};
 
 use super::items::holds_result;
 use crate::block_view::BlockView;
@@ -18,6 +18,8 @@ pub(crate) struct ResponsesBlock {
     pub(super) tied: Option<Arc<str>>,
     /// True if the item is reasoning that may go back.
     returns: bool,
+    /// What the model asks for in the item, if that is a call of a tool of the API's own.
+    native: String,
 }
 
 /// The form in which a call is answered.
@@ -31,12 +33,22 @@ pub(super) enum AnswerForm {
 }
 
 impl ResponsesBlock {
+    fn new(item: OutputItem, tied: Option<Arc<str>>, returns: bool) -> Self {
+        let native = match &item.kind {
+            OutputKind::Other { kind, call_id } if runs_on_server(kind, call_id).is_some() => {
+                native_input(&item.raw).into_owned()
+            }
+            _ => String::new(),
+        };
+        Self { item, tied, returns, native }
+    }
+
     pub(super) fn from_text(text: &str) -> Self {
         let kind = OutputKind::Message { text: text.to_owned(), refusal: None, phase: None };
         // The item gets its id where it is shown.
         let raw = String::from_utf8(respond::text_item("", text)).unwrap_or_default();
         let item = OutputItem { kind, id: String::new(), raw, done: true, completed: true };
-        Self { item, tied: None, returns: false }
+        Self::new(item, None, false)
     }
 
     /// Returns the item.
@@ -61,7 +73,7 @@ impl ResponsesBlock {
             OutputKind::Other { kind, call_id } => match runs_on_server(kind, call_id) {
                 Some(server) => {
                     let id = if call_id.is_empty() { id } else { call_id };
-                    let call = Call { id, name: kind, input: &self.item.raw, server };
+                    let call = Call { id, name: kind, input: &self.native, server };
                     BlockView::Call(call, self.item.done)
                 }
                 None => BlockView::Other,
@@ -146,10 +158,10 @@ pub(super) fn read_response_blocks(response: &mut Response) -> Vec<ResponsesBloc
         if let OutputKind::Reasoning { encrypted, text, .. } = &item.kind {
             returns = item.done && (*encrypted || stored || !text.is_empty());
             tied = Some(Arc::from(item.id.as_str()));
-            return ResponsesBlock { item, tied: None, returns };
+            return ResponsesBlock::new(item, None, returns);
         }
         let tied = tied.clone();
-        ResponsesBlock { item, tied, returns }
+        ResponsesBlock::new(item, tied, returns)
     });
     blocks.collect()
 }

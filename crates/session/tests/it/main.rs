@@ -16,6 +16,7 @@ mod gateway;
 mod growth;
 mod kept_ends;
 mod landing_prices;
+mod native_calls;
 mod openai;
 mod outline;
 mod past;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::json::{Span, Str};
+use crate::responses::native_input;
 
 /// `messages`
 pub type Messages<'a> = MessagesOf<Str<'a>>;
@@ -151,6 +152,9 @@ pub enum CallInputOf<S> {
     Json(Span),
     /// JSON text, or any other text, within a string.
     Text(S),
+    /// An item of the Responses API that is a call of a tool of its own: the input is what the model
+    /// asks for in it ([`responses::native_input`](crate::responses::native_input)).
+    Item(Span),
 }
 
 impl<'a> CallInputOf<Str<'a>> {
@@ -160,6 +164,7 @@ impl<'a> CallInputOf<Str<'a>> {
         match self {
             Self::Json(span) => Cow::Borrowed(span.slice_of(text)),
             Self::Text(text) => text.unescape(),
+            Self::Item(span) => native_input(span.slice_of(text)),
         }
     }
 }

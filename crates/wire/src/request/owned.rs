@@ -187,6 +187,7 @@ impl<S> BlockOf<S> {
                 name: f(name),
                 input: match input {
                     CallInputOf::Json(span) => CallInputOf::Json(*span),
+                    CallInputOf::Item(span) => CallInputOf::Item(*span),
                     CallInputOf::Text(text) => CallInputOf::Text(f(text)),
                 },
                 server: *server,

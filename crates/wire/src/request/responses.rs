@@ -174,12 +174,12 @@ fn add_item<'a>(list: &mut Vec<Message<'a>>, item: &Item<'a>) {
             (Role::Assistant, BlockKind::Other { kind: known_name("compaction") })
         }
         ItemKind::ToolCall { kind, call_id } if !call_id.is_empty() => {
-            let (id, name, input) = (*call_id, *kind, CallInput::Json(item.span));
+            let (id, name, input) = (*call_id, *kind, CallInput::Item(item.span));
             let by_code = item.by_code;
             (Role::Assistant, BlockKind::ToolUse { id, name, input, server: false, by_code })
         }
         ItemKind::ToolCall { kind, .. } => {
-            let (name, input) = (*kind, CallInput::Json(item.span));
+            let (name, input) = (*kind, CallInput::Item(item.span));
             let id = item.id;
             let by_code = item.by_code;
             (Role::Assistant, BlockKind::ToolUse { id, name, input, server: true, by_code })
