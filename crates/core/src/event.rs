@@ -178,7 +178,12 @@ impl VisibleText {
     /// Reads a text, unescaped.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
-        let text = Self::without_thinking(text);
+        Self::from_said(Self::without_thinking(text))
+    }
+
+    /// Reads a text whose thinking was taken out, unescaped.
+    #[must_use]
+    pub fn from_said(text: &str) -> Self {
         let trimmed = text.trim_matches(is_invisible);
         Self {
             digest: (!trimmed.is_empty()).then(|| Digest::from_bytes(text.as_bytes())),
@@ -194,15 +199,20 @@ impl VisibleText {
     }
 
     /// Returns a text without the thinking that it opens with: some models write theirs as text,
-    /// within tags. Thinking without an end is all of the text.
+    /// within tags. Thinking without an end is all of the text, and so is a text that does nothing
+    /// but end a thinking which began in the prompt.
     #[must_use]
     pub fn without_thinking(text: &str) -> &str {
-        let mut rest = text;
-        loop {
-            let opens = |(open, _): &&(&str, &str)| rest.trim_start().starts_with(open);
-            let Some((_, close)) = THINKING_TAGS.iter().find(opens) else { return rest };
-            rest = rest.split_once(close).map_or("", |(_, behind)| behind);
-        }
+        tables::without_thinking(text, is_invisible)
+    }
+
+    /// Returns true if a text that begins with `head` and ends with `tail` may hold thinking. The
+    /// longest tag has 48 characters.
+    #[must_use]
+    pub fn may_hold_thinking(head: &str, tail: &str) -> bool {
+        let (head, tail) =
+            (head.trim_start_matches(is_invisible), tail.trim_end_matches(is_invisible));
+        tables::may_hold_thinking(head, tail)
     }
 
     /// Returns true if nothing of a text is visible, without reading all of it.
@@ -211,9 +221,6 @@ impl VisibleText {
         text.chars().all(is_invisible)
     }
 }
-
-/// The tags around thinking that is written as text.
-const THINKING_TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
 /// Counts the characters of a text, to [`VisibleText::ENOUGH`] at most.
 fn count_chars(text: &str) -> u64 {
@@ -321,6 +328,7 @@ mod tests {
             ("<think>a</think>It is 4.", "It is 4."),
             ("It is 4. <think>a</think>", "It is 4. <think>a</think>"),
             ("<thinker>", "<thinker>"),
+            ("\u{200b}\n<think>a</think>", ""),
             ("", ""),
         ] {
             assert_eq!(VisibleText::without_thinking(text), rest, "{text}");

@@ -15,6 +15,7 @@ mod shell;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod thinking;
 mod tools;
 
 pub use compaction::{asks_for_summary, asks_plainly_for_summary, is_volatile_system};
@@ -30,6 +31,7 @@ pub use texts::{
     is_harness_only, is_nudge, is_telling_nudge, is_validation_retry, names_a_person,
     strip_harness_tags,
 };
+pub(crate) use thinking::{may_hold_thinking, without_thinking};
 pub use tools::{
     ToolKind, bare_name, ending_command, is_agent_tool, is_answer_tool, is_presentation_argument,
     kind_of_call, kind_of_tool, reads_file,

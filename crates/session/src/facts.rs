@@ -12,6 +12,10 @@ use crate::media::digest_media;
 const EDGE: usize = 400;
 /// Bytes of a result's text at each end in which clients write lines of their own.
 const LINES_EDGE: usize = 128;
+/// Characters at the beginning of a turn's text in which a tag opens its thinking, and bytes at its
+/// end in which one ends it, with white space behind.
+const TAG_EDGE: usize = 64;
+const TAIL: usize = 256;
 /// Bytes at the beginning of a result that hold a client's marker for what it has cleared.
 const MARKER: usize = 160;
 
@@ -176,6 +180,17 @@ fn edges_failed(text: Str<'_>) -> bool {
     tables::exit_failed(&edges).unwrap_or(false)
 }
 
+/// True if the ends of a text say that it may hold thinking.
+fn may_hold_thinking(text: Str<'_>) -> bool {
+    let head: String = text.iter().skip_while(|c| c.is_whitespace()).take(TAG_EDGE).collect();
+    let raw = text.raw();
+    let end = raw.get(raw.ceil_char_boundary(raw.len().saturating_sub(TAIL))..).unwrap_or_default();
+    // Few texts end in a tag, in whatever form it is written.
+    let may_end = end.contains('>') || end.contains("003");
+    let tail = if may_end { text.unescape_tail(TAIL) } else { String::new() };
+    VisibleText::may_hold_thinking(&head, &tail)
+}
+
 /// The text facts of several blocks. No more is unescaped than the rules look at.
 #[derive(Clone, Debug, Default)]
 pub struct TextReader {
@@ -189,7 +204,7 @@ impl TextReader {
         let digest = Digest::from_bytes(text.raw().as_bytes());
         self.digest = Some(self.digest.map_or(digest, |before| before.followed_by(digest)));
         let room = (VisibleText::ENOUGH as usize).saturating_sub(self.seen.trim().len());
-        if room > 0 && text.raw().trim_start().starts_with("<think") {
+        if room > 0 && may_hold_thinking(text) {
             let text = text.unescape();
             let said = VisibleText::without_thinking(&text).trim_start();
             self.seen.extend(said.chars().take(room));
@@ -201,16 +216,52 @@ impl TextReader {
     /// Returns the facts of the texts.
     #[must_use]
     pub fn into_text(self) -> VisibleText {
-        let seen = VisibleText::from_text(&self.seen);
+        let seen = VisibleText::from_said(&self.seen);
         VisibleText { digest: self.digest.filter(|_| !seen.is_blank()), ..seen }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use softland_core::VisibleText;
     use softland_wire::json::Cursor;
 
-    use super::{ResultReader, read_result};
+    use super::{ResultReader, TextReader, read_result};
+
+    /// A history is read in pieces, a response whole.
+    #[test]
+    fn c164_a_history_tells_thinking_from_an_answer_as_a_response_does() {
+        let filled = |n: usize| format!("{}\n</think>\nIt is 4.", "a".repeat(n));
+        let mut texts: Vec<String> = (40..70).map(filled).collect();
+        for text in [
+            "<think>hm</think>",
+            "\n [THINK]hm[/THINK]\n",
+            "\u{25c1}think\u{25b7}hm\u{25c1}/think\u{25b7}",
+            "<|channel|>analysis<|message|>hm<|end|>",
+            "<|start|>assistant<|channel|>analysis<|message|>hm<|end|>yes",
+            "I look.\n</think>\n\n",
+            "End it with </think>",
+            "<p>4</p>",
+            "",
+        ] {
+            texts.push(text.to_owned());
+            texts.push(format!("{text}{}", " \n".repeat(20)));
+        }
+        for text in texts {
+            let plain = serde_json::to_string(&text).expect("JSON");
+            let ascii: String = plain
+                .chars()
+                .map(|c| if c.is_ascii() { c.to_string() } else { format!("\\u{:04x}", c as u32) })
+                .collect();
+            for json in [plain, ascii] {
+                let mut reader = TextReader::default();
+                reader.add_text(Cursor::new(&json).read_string().expect("a string").0);
+                let (read, whole) = (reader.into_text(), VisibleText::from_text(&text));
+                assert_eq!(read.is_blank(), whole.is_blank(), "{json}");
+                assert_eq!(read.placeholder, whole.placeholder, "{json}");
+            }
+        }
+    }
 
     fn codex(chunk: &str, seconds: &str, output: &str) -> String {
         format!(
