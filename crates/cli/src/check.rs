@@ -8,7 +8,7 @@ use softland_agent::core::policy::Policy;
 use softland_agent::http::provider::{ProviderOverrides, check_model};
 
 use crate::args::CheckArgs;
-use crate::config::{Config, find_unlimitable_tools};
+use crate::config::{Config, Overrides, find_unlimitable_tools};
 use crate::failure::{Failure, status};
 use crate::mcp;
 use crate::render::{OutputLoss, Writer, format_count};
@@ -76,7 +76,14 @@ fn check_file(file: &Path, writer: &Writer) -> (Vec<String>, u64) {
             }
         }
         Some("toml") => match Config::load(file) {
-            Ok(config) => config.serve_problems(),
+            Ok(config) => {
+                let env = |name: &str| std::env::var(name).ok();
+                for warning in config.list_weak_tokens(&Overrides::default(), &env) {
+                    warned += 1;
+                    writer.write_warning(&warning);
+                }
+                config.serve_problems()
+            }
             Err(problems) => problems,
         },
         _ => {

@@ -26,6 +26,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 mod upstream;
+mod weak;
 
 pub(crate) use entry::{LISTEN, parse_listen_address};
 pub(crate) use gateway::LedgerSetting;

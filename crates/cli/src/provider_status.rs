@@ -68,9 +68,9 @@ impl ProviderStatus {
         })
     }
 
-    /// Returns the last event of a failed run with the provider and a hint in its message. Returns
-    /// `None` if the event needs no explanation.
-    pub(crate) fn explain_error(&self, event: &Event) -> Option<Event> {
+    /// Returns the last event of a failed run of `model` with the provider and a hint in its
+    /// message. Returns `None` if the event needs no explanation.
+    pub(crate) fn explain_error(&self, event: &Event, model: &str) -> Option<Event> {
         let EventKind::Error { message, report } = &event.kind else { return None };
         // A journal that cannot be written is not the provider's fault.
         if report.ended.outcome != Outcome::Failed || report.ended.reason == Reason::Journal {
@@ -80,6 +80,7 @@ impl ProviderStatus {
             NOT_ASKED => return None,
             NO_RESPONSE => self.unreached_hint(message),
             status if is_success(status) => self.unread_hint(message, report),
+            404 => &self.missing_hint(model),
             status => self.status_hint(status),
         };
         let message = match &self.origin {
@@ -110,11 +111,16 @@ impl ProviderStatus {
         }
     }
 
+    /// Returns the hint for a model or a path that the provider does not have.
+    fn missing_hint(&self, model: &str) -> String {
+        let name = model.split_once('/').map_or(model, |(_, name)| name);
+        format!("; is the model's name right ({name}), and the base URL?")
+    }
+
     fn status_hint(&self, status: u16) -> &str {
         match status {
             401 | 403 => &self.key_hint,
             402 => "; the provider's account has no credit left",
-            404 => "; is the model's name right, and the base URL?",
             413 => {
                 "; the request is too large for the provider; a lower result_chars_limit keeps \
                  it small"
@@ -148,7 +154,7 @@ impl ProviderStatuses {
             return None;
         }
         let model = self.models.remove(&event.run)?;
-        self.of_model.get(&model)?.explain_error(event)
+        self.of_model.get(&model)?.explain_error(event, &model)
     }
 }
 

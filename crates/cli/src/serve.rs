@@ -65,7 +65,8 @@ fn read_settings(args: &ServeArgs) -> Result<ReadSettings, Vec<String>> {
     let here = args.config.is_some() || Path::new(LEDGER).exists();
     let flags = LedgerFlags { off: args.no_ledger, here };
     let ledger = choose_ledger(&config, flags, &env).map_err(|failure| failure.messages)?;
-    let warnings = config.list_warnings(&asked);
+    let mut warnings = config.list_warnings(&asked);
+    warnings.extend(config.list_weak_tokens(&asked, &env));
     Ok(ReadSettings { settings, shared, ledger, warnings, config })
 }
 

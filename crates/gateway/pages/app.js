@@ -352,7 +352,7 @@ async function cancel(run) {
 // A sum of requests of which some have no known price is at least so much.
 function atLeast(usd, sum) {
   if (!sum.unpriced_requests) return money(usd);
-  return Number(usd) ? "at least " + money(usd) : "unknown";
+  return usd === null ? "unknown" : "at least " + money(usd);
 }
 
 function table(title, sums, name, newest) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use softland_govern::records::Record;
+use softland_govern::records::{Record, RequestRow};
 use softland_session::core::{NanoUsd, Outcome, RunEnding};
 
 /// The most runs that are remembered by themselves.
@@ -43,6 +43,8 @@ pub struct RecapRun {
     pub tool_calls: u64,
     /// The cost; `None` if a part of it is not known.
     pub cost: Option<NanoUsd>,
+    /// The refusal or failure of the run's last request, in the provider's words.
+    pub said: Option<String>,
 }
 
 /// The notes for a recap.
@@ -52,11 +54,25 @@ pub(crate) struct RecapNotes(Mutex<NotedRuns>);
 #[derive(Debug, Default)]
 struct NotedRuns {
     agents: BTreeMap<Arc<str>, Arc<str>>,
+    /// What was said of the newest request of open runs, if it was refused.
+    said: BTreeMap<Arc<str>, String>,
     /// Runs that ended by themselves, and those that did not.
     answered: Vec<RecapRun>,
     others: Vec<RecapRun>,
     unpriced: u64,
     models: BTreeSet<Arc<str>>,
+}
+
+impl NotedRuns {
+    /// Notes what was said of the newest request of a run, or forgets it.
+    fn note_words(&mut self, run: &Arc<str>, words: Option<&String>) {
+        match words {
+            Some(words) if self.said.len() < AGENTS => {
+                self.said.insert(Arc::clone(run), words.clone());
+            }
+            _ => drop(self.said.remove(run)),
+        }
+    }
 }
 
 impl RecapNotes {
@@ -70,17 +86,11 @@ impl RecapNotes {
                     noted.agents.insert(Arc::clone(&start.run), Arc::clone(agent));
                 }
             }
-            // Providers bill no request that they refuse.
-            Record::Request(row) if row.cost.is_none() && row.status.is_none_or(|at| at < 400) => {
-                let mut noted = self.lock_notes();
-                noted.unpriced += 1;
-                if let Some(model) = row.model.as_ref().filter(|_| noted.models.len() < MODELS) {
-                    noted.models.insert(Arc::clone(model));
-                }
-            }
+            Record::Request(row) => self.note_request(row),
             Record::RunEnd(end) => {
                 let mut noted = self.lock_notes();
                 let agent = noted.agents.remove(&end.run);
+                let said = noted.said.remove(&end.run);
                 let by_itself = end.ended.outcome == Outcome::Answered;
                 let runs = if by_itself { &mut noted.answered } else { &mut noted.others };
                 if runs.len() < RUNS {
@@ -92,10 +102,26 @@ impl RecapNotes {
                         turns: end.turns,
                         tool_calls: end.tool_calls,
                         cost: end.cost,
+                        said,
                     });
                 }
             }
-            Record::Sent(_) | Record::Request(_) | Record::Event(_) => {}
+            Record::Sent(_) | Record::Event(_) => {}
+        }
+    }
+
+    fn note_request(&self, row: &RequestRow) {
+        let refused = row.status.is_some_and(|status| status >= 400);
+        let mut noted = self.lock_notes();
+        if let Some(run) = &row.run {
+            noted.note_words(run, row.remark.as_ref().filter(|_| refused));
+        }
+        // Providers bill no request that they refuse.
+        if row.cost.is_none() && !refused {
+            noted.unpriced += 1;
+            if let Some(model) = row.model.as_ref().filter(|_| noted.models.len() < MODELS) {
+                noted.models.insert(Arc::clone(model));
+            }
         }
     }
 
@@ -113,5 +139,26 @@ impl RecapNotes {
     /// locked.
     fn lock_notes(&self) -> MutexGuard<'_, NotedRuns> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d11_the_words_are_those_of_the_newest_request() {
+        let mut noted = NotedRuns::default();
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        let (first, second) = ("first".to_owned(), "second".to_owned());
+        noted.note_words(&a, Some(&first));
+        noted.note_words(&b, Some(&first));
+        noted.note_words(&a, Some(&second));
+        noted.note_words(&b, None);
+        assert_eq!((noted.said.get(&a), noted.said.get(&b)), (Some(&second), None));
+        for n in 0..2 * AGENTS {
+            noted.note_words(&n.to_string().into(), Some(&first));
+        }
+        assert!(noted.said.len() <= AGENTS);
     }
 }

@@ -222,21 +222,34 @@ impl SuggestedPolicy {
         text
     }
 
+    /// Returns the limits as flags of `softland wrap`; empty if there are none.
+    #[must_use]
+    pub fn to_flags(&self) -> Vec<String> {
+        self.list_limits()
+            .map(|(key, value)| format!("--{} {value}", key.replace('_', "-")))
+            .collect()
+    }
+
     fn to_table(&self, name: &str) -> String {
         let mut text = format!("[policy.{name}]\n");
         for line in &self.why {
             text += &format!("# {line}\n");
         }
-        let mut set = |key: &str, value: Option<String>| {
-            if let Some(value) = value {
-                text += &format!("{key} = {value}\n");
-            }
-        };
-        set("tool_calls_limit", self.tool_calls_limit.map(|limit| limit.to_string()));
-        set("turns_limit", self.turns_limit.map(|limit| limit.to_string()));
-        let dollars = |limit: NanoUsd| limit.to_string().trim_start_matches('$').to_owned();
-        set("cost_limit_usd", self.cost_limit_usd.map(dollars));
+        for (key, value) in self.list_limits() {
+            text += &format!("{key} = {value}\n");
+        }
         text
+    }
+
+    /// Lists the limits that are suggested, by their keys.
+    fn list_limits(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let dollars = |limit: NanoUsd| limit.to_string().trim_start_matches('$').to_owned();
+        let limits = [
+            ("tool_calls_limit", self.tool_calls_limit.map(|limit| limit.to_string())),
+            ("turns_limit", self.turns_limit.map(|limit| limit.to_string())),
+            ("cost_limit_usd", self.cost_limit_usd.map(dollars)),
+        ];
+        limits.into_iter().filter_map(|(key, value)| Some((key, value?)))
     }
 }
 

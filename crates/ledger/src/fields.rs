@@ -282,7 +282,9 @@ pub(crate) fn end_fields(end: &RunEnd, full: bool) -> String {
 /// Returns the reason why a run has no answer, as a sentence.
 fn end_message(ended: &RunEnding) -> String {
     match (ended.outcome, &ended.reason) {
-        (Outcome::Failed, softland_core::Reason::Provider) => "the provider failed".to_owned(),
+        (Outcome::Failed, softland_core::Reason::Provider) => {
+            "the provider gave no answer".to_owned()
+        }
         (Outcome::Cancelled, softland_core::Reason::User) => {
             "ended by the user or by silence".to_owned()
         }

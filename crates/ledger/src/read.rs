@@ -104,7 +104,7 @@ pub struct Run {
     pub requests: u64,
     /// The tokens used.
     pub usage: Usage,
-    /// The cost. For an open run, the sum of the known costs. `None` for an ended run that used a
+    /// The cost. For an open run, the sum of the known costs, if any is. `None` for an ended run that used a
     /// model without a known price.
     pub cost: Option<NanoUsd>,
     /// The number of requests without a known price.
@@ -329,6 +329,8 @@ impl Run {
         let RunRow { input, output, cache_read, cache_write, .. } = row;
         let ended = row.end.as_ref().map(|end| end.at);
         let local = row.end.as_ref().is_some_and(|end| end.local);
+        // The sum of an open run's known costs says nothing if none is known.
+        let known = row.end.is_some() || row.unpriced == 0 || row.unpriced < row.requests;
         Self {
             run: row.run.to_string(),
             session: row.session.as_deref().map(str::to_owned),
@@ -350,7 +352,7 @@ impl Run {
             tool_calls: row.tool_calls,
             requests: row.requests,
             usage: Usage { input, output, cache_read, cache_write },
-            cost: row.cost.map(NanoUsd),
+            cost: row.cost.filter(|_| known).map(NanoUsd),
             unpriced: row.unpriced,
         }
     }
@@ -439,6 +441,12 @@ impl UnassignedTotals {
         })
     }
 
+    /// Returns the sum of the known costs; `None` if there are requests and none has one.
+    #[must_use]
+    pub fn known_cost(&self) -> Option<NanoUsd> {
+        (self.unpriced == 0 || self.unpriced < self.requests).then_some(self.cost)
+    }
+
     /// Returns the totals as a JSON object on one line, without the line end, in the form that runs
     /// have. Its `run` is `null`.
     #[must_use]
@@ -450,11 +458,11 @@ impl UnassignedTotals {
             session: Option<&'a str>,
             requests: u64,
             usage: Usage,
-            cost_usd: NanoUsd,
+            cost_usd: Option<NanoUsd>,
             unpriced_requests: u64,
         }
-        let Self { requests, usage, cost, unpriced } = *self;
-        let (cost_usd, unpriced_requests) = (cost, unpriced);
+        let Self { requests, usage, unpriced, .. } = *self;
+        let (cost_usd, unpriced_requests) = (self.known_cost(), unpriced);
         fields::to_json(&UnassignedLine {
             v: 1,
             run: None,

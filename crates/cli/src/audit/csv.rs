@@ -1,5 +1,7 @@
 //! The report as CSV: one row for each run, day, project, model, agent or tool.
 
+use std::collections::BTreeSet;
+
 use softland_agent::core::{LossCause, NanoUsd};
 use softland_import::report::Report;
 use softland_import::report::carried::sum_tools;
@@ -38,15 +40,20 @@ fn render_groups(report: &Report, by: Grouping) -> String {
 
 fn render_tools(report: &Report) -> String {
     let mut text = "tool,calls,results,tokens,first_usd,carried_usd\n".to_owned();
+    // The results of runs without a price cost nothing that is known.
+    let priced = report.runs.iter().filter(|run| run.cost_usd.is_some());
+    let priced: BTreeSet<_> =
+        priced.flat_map(|run| run.spending.tools.iter().map(|(name, _)| name)).collect();
     for (tool, line) in sum_tools(&report.runs) {
+        let money = |usd| format_money(priced.contains(&tool).then_some(usd));
         text += &format!(
             "{},{},{},{},{},{}\n",
             quote_field(&tool),
             line.calls,
             line.results,
             line.tokens,
-            format_money(Some(line.first_usd)),
-            format_money(Some(line.carried_usd)),
+            money(line.first_usd),
+            money(line.carried_usd),
         );
     }
     text
@@ -94,7 +101,9 @@ fn format_line(line: &SpendLine) -> String {
     let mut money = vec![classes.output, classes.input, classes.cache_read, classes.cache_write];
     money.extend([classes.cache_rewrite, classes.lost]);
     money.extend(LossCause::ALL.map(|cause| spent.lost_to_cause(cause)));
-    let money: Vec<String> = money.into_iter().map(|money| format_money(Some(money))).collect();
+    let known = line.cost_usd.is_some() || line.unpriced_turns == 0;
+    let money: Vec<String> =
+        money.into_iter().map(|money| format_money(known.then_some(money))).collect();
     format!(
         "{},{},{},{},{},{},{},{}",
         line.turns,
@@ -125,6 +134,23 @@ fn quote_field(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Money without a price is empty in each row, and no 0.
+    #[test]
+    fn c154_unknown_money_is_empty() {
+        let line = |cost_usd, unpriced_turns| {
+            let mut line = SpendLine { turns: 2, cost_usd, unpriced_turns, ..SpendLine::default() };
+            line.r#where.classes.output = cost_usd.unwrap_or_default();
+            format_line(&line)
+        };
+        assert_eq!(line(None, 2), format!("2,,2,{},0,0,0,0", ",".repeat(10)));
+        let zeros = ",0.00".repeat(11);
+        assert_eq!(line(Some(NanoUsd::ZERO), 0), format!("2,0.00,0{zeros},0,0,0,0"));
+        assert!(
+            line(Some(NanoUsd(500_000_000)), 1).starts_with("2,0.50,1,0.50,0.00,"),
+            "a part is known"
+        );
+    }
 
     #[test]
     fn fields_are_quoted_and_no_formula() {

@@ -44,6 +44,8 @@ pub(super) fn render_table(report: &Report, width: Option<usize>, by: Option<Gro
     text += &render_runs(report, wide);
     text += &groups::render_short(report, wide);
     text += &render_unreadable(report, width);
+    // Before the policy, so that a config can be cut off the end.
+    text += &render_trial(report, wide);
     let head = "A policy that fits these runs:".to_owned();
     text += &format!("\n{}", flow_lines(&[head], wide, ""));
     text += &render_policy(report, wide);
@@ -214,11 +216,42 @@ fn render_policy(report: &Report, width: usize) -> String {
     broken.collect()
 }
 
+/// The programs whose recordings are most often their own, by the kind of the recording.
+const PROGRAMS: [(&str, &str); 4] = [
+    ("claude-code", "claude"),
+    ("codex", "codex"),
+    ("gemini-cli", "gemini"),
+    ("opencode", "opencode"),
+];
+
+/// Renders a command line that puts the suggested limits on the program with the most runs, if
+/// there are limits. It can be pasted as it is.
+fn render_trial(report: &Report, width: usize) -> String {
+    let flags = report.suggested_policy.to_flags();
+    if flags.is_empty() {
+        return String::new();
+    }
+    let runs = |kind: &str| -> u64 {
+        report.sources.iter().filter(|one| one.kind == Some(kind)).map(|one| one.runs).sum()
+    };
+    let most = PROGRAMS.iter().rev().max_by_key(|(kind, _)| runs(kind));
+    let program = most.filter(|(kind, _)| runs(kind) > 0).map_or("claude", |(_, program)| program);
+    let head = flow_lines(&["To try these limits:".to_owned()], width, "");
+    let line = format!("softland wrap {} -- {program}", flags.join(" "));
+    let line = match line.len() <= width {
+        true => line,
+        false => format!("softland wrap \\\n  {} \\\n  -- {program}", flags.join(" \\\n  ")),
+    };
+    format!("\n{head}{line}\n")
+}
+
 #[cfg(test)]
 mod tests {
     use softland_agent::core::{Evidence, LossCause, NanoUsd, SignalKind};
     use softland_import::report::spending::{LossEvent, RunSpending};
-    use softland_import::report::{ListedSignal, RunDetails, Totals, UnreadableLine, WhatIf};
+    use softland_import::report::{
+        ListedSignal, RunDetails, SourceLine, Totals, UnreadableLine, WhatIf,
+    };
 
     use super::*;
 
@@ -284,6 +317,25 @@ mod tests {
             reason: "is no JSON".to_owned(),
         };
         Report { totals, runs, unreadable: vec![unreadable], ..Report::default() }
+    }
+
+    #[test]
+    fn d10_suggested_limits_come_as_a_command_line() {
+        let mut report = report();
+        let source = |kind, runs| SourceLine { path: "p".into(), kind: Some(kind), runs, bytes: 1 };
+        report.sources = vec![source("claude-code", 2), source("codex", 3), source("messages", 9)];
+        assert!(!render_table(&report, Some(100), None).contains("softland wrap"));
+        report.suggested_policy.tool_calls_limit = Some(60);
+        report.suggested_policy.cost_limit_usd = Some(NanoUsd(2_500_000_000));
+        let wide = render_table(&report, Some(100), None);
+        let line = "softland wrap --tool-calls-limit 60 --cost-limit-usd 2.50 -- codex\n";
+        assert!(wide.contains(&format!("\n{line}\n")), "{wide}");
+        let narrow = render_table(&report, Some(40), None);
+        let (_, pasted) = narrow.split_once("softland wrap").unwrap();
+        let (pasted, _) = pasted.split_once("\n\n").unwrap();
+        assert_eq!(format!("softland wrap{pasted}").replace("\\\n  ", ""), line.trim_end());
+        report.sources.truncate(1);
+        assert!(render_table(&report, Some(100), None).contains(" -- claude\n"));
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl Config {
         self.gateway.ledger.as_ref()
     }
 
-    fn resolve_listen(&self, asked: &Overrides) -> SocketAddr {
+    pub(super) fn resolve_listen(&self, asked: &Overrides) -> SocketAddr {
         let own = self.gateway.listen.as_ref().map(|(address, _)| *address);
         asked.listen.map(|(address, _)| address).or(own).unwrap_or(LISTEN)
     }

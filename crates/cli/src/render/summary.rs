@@ -61,7 +61,7 @@ fn describe_reason(report: &Report) -> String {
         (Reason::Final, None) => "the model ended by itself".to_owned(),
         (Reason::Refusal, None) => "the model refused".to_owned(),
         (Reason::Truncated, None) => "the output was cut off repeatedly".to_owned(),
-        (Reason::Provider, None) => "the provider failed".to_owned(),
+        (Reason::Provider, None) => "the provider gave no answer".to_owned(),
         (Reason::User, None) => "by you".to_owned(),
         (Reason::Budget, None) => "the budget of its account was used up".to_owned(),
         (Reason::Journal, None) => "the journal could not be written".to_owned(),
@@ -158,7 +158,7 @@ mod tests {
             (
                 RunEnding::without_limit(Outcome::Failed, Reason::Provider),
                 None,
-                "failed: the provider failed\n",
+                "failed: the provider gave no answer\n",
             ),
             (
                 RunEnding::without_limit(Outcome::Cancelled, Reason::User),

@@ -116,8 +116,10 @@ fn describe_run(run: &RecapRun) -> String {
     } else {
         ""
     };
+    let said = run.said.as_ref().filter(|_| ended.reason == Reason::Provider);
+    let said = said.map(|words| format!(" ({words})")).unwrap_or_default();
     format!(
-        "{}{agent} {}: {why}; {}, {}, {}{local}",
+        "{}{agent} {}: {why}{said}; {}, {}, {}{local}",
         run.run,
         ended.outcome.word(),
         format_count(run.turns, "turn"),
@@ -132,7 +134,7 @@ fn explain_reason(reason: &Reason) -> String {
         Reason::Final => "the model ended by itself".to_owned(),
         Reason::Refusal => "the model refused".to_owned(),
         Reason::Truncated => "the output was cut off repeatedly".to_owned(),
-        Reason::Provider => "the provider failed".to_owned(),
+        Reason::Provider => "the provider gave no answer".to_owned(),
         Reason::User => "the program or a person ended it".to_owned(),
         reason => reason.to_string(),
     }
@@ -189,7 +191,8 @@ mod tests {
 
     fn ended(run: &str, ended: RunEnding, cost: Option<NanoUsd>) -> RecapRun {
         let run = run.to_owned();
-        RecapRun { run, agent: None, ended, local: false, turns: 31, tool_calls: 30, cost }
+        let said = Some("not_found_error (HTTP 404): no model `m`".to_owned());
+        RecapRun { run, agent: None, ended, local: false, turns: 31, tool_calls: 30, cost, said }
     }
 
     fn landed() -> RunEnding {
@@ -240,6 +243,17 @@ mod tests {
             ]
         );
         assert!(said[4].contains("softland show last"), "{said:?}");
+    }
+
+    #[test]
+    fn d11_a_refusal_is_told_in_the_providers_words() {
+        let failed = RunEnding::without_limit(Outcome::Failed, Reason::Provider);
+        let told = describe_run(&ended("run-1", failed, None));
+        let wanted = "run-1 failed: the provider gave no answer (not_found_error (HTTP 404): no \
+                      model `m`); 31 turns, 30 tool calls, ?";
+        assert_eq!(told, wanted);
+        // A run that went on all the same has not ended by it.
+        assert!(!describe_run(&ended("run-1", landed(), None)).contains("404"));
     }
 
     #[test]

@@ -182,8 +182,10 @@ fn refusals_of_a_provider() {
         let provider = Provider::refusing(status, kind);
         let said = provider.asked().status(4).says(wanted);
         let place = format!("error: anthropic at {}: {kind} (HTTP {status})", provider.url);
-        let said =
-            said.says(&place).says("as the test wants it").says("failed: the provider failed");
+        let said = said
+            .says(&place)
+            .says("as the test wants it")
+            .says("failed: the provider gave no answer");
         assert!(said.stdout.is_empty());
     }
 }

@@ -98,8 +98,8 @@ fn every_end_has_its_status() {
         ("sim/refuser", 3, "stopped: the model refused"),
         ("sim/refuser:text", 0, "answered: the model refused"),
         ("sim/empty:never", 3, "stopped: the model's turns were empty"),
-        ("sim/midstream-error", 4, "failed: the provider failed"),
-        ("sim/reader@claude-0", 4, "failed: the provider failed"),
+        ("sim/midstream-error", 4, "failed: the provider gave no answer"),
+        ("sim/reader@claude-0", 4, "failed: the provider gave no answer"),
     ] {
         let said = run(QUESTION, &["--model", model]).status(status);
         assert!(said.stderr.contains(&format!("\n{first}")), "{model}: {}", said.stderr);

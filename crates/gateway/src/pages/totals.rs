@@ -16,7 +16,7 @@ const DAY: u64 = 24 * 3600 * 1000;
 const RUNS: usize = 50_000;
 
 /// One row of a table of totals.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct RunTotals {
     runs: u64,
     answered: u64,
@@ -24,8 +24,10 @@ struct RunTotals {
     stopped: u64,
     failed: u64,
     cancelled: u64,
-    spend_usd: NanoUsd,
-    wasted_usd: NanoUsd,
+    /// The sum of the known costs; `None` while there are runs and none has one.
+    spend_usd: Option<NanoUsd>,
+    /// The part of it that signals count as waste.
+    wasted_usd: Option<NanoUsd>,
     unpriced_requests: u64,
 }
 
@@ -56,7 +58,25 @@ pub(super) fn sum_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Resul
     let beside = reader.sum_unassigned(&query).map_err(|error| error.to_string())?;
     let [by_day, by_model, by_agent] = by;
     Ok(json!({"all": all, "more": runs.len() == RUNS, "by_day": by_day, "by_model": by_model,
-        "by_agent": by_agent, "beside": {"requests": beside.requests, "spend_usd": beside.cost}}))
+        "by_agent": by_agent, "beside": {"requests": beside.requests, "spend_usd": beside.known_cost()}}))
+}
+
+impl Default for RunTotals {
+    /// The totals of no run: nothing was spent.
+    fn default() -> Self {
+        let (spend_usd, wasted_usd) = (Some(NanoUsd::ZERO), Some(NanoUsd::ZERO));
+        Self {
+            runs: 0,
+            answered: 0,
+            landed: 0,
+            stopped: 0,
+            failed: 0,
+            cancelled: 0,
+            spend_usd,
+            wasted_usd,
+            unpriced_requests: 0,
+        }
+    }
 }
 
 impl RunTotals {
@@ -67,6 +87,7 @@ impl RunTotals {
         waste: NanoUsd,
         no: u64,
     ) {
+        let none = self.runs == 0;
         self.runs += 1;
         match outcome {
             Some(Outcome::Answered) => self.answered += 1,
@@ -76,8 +97,16 @@ impl RunTotals {
             Some(Outcome::Cancelled) => self.cancelled += 1,
             None => {}
         }
-        self.spend_usd += cost.unwrap_or(NanoUsd::ZERO);
-        self.wasted_usd += waste;
+        if none && cost.is_none() {
+            (self.spend_usd, self.wasted_usd) = (None, None);
+        }
+        let sum = |sum: Option<NanoUsd>, more: NanoUsd| Some(sum.unwrap_or_default() + more);
+        if let Some(cost) = cost {
+            self.spend_usd = sum(self.spend_usd, cost);
+        }
+        if cost.is_some() || waste > NanoUsd::ZERO {
+            self.wasted_usd = sum(self.wasted_usd, waste);
+        }
         self.unpriced_requests += no;
     }
 }
@@ -117,4 +146,31 @@ struct SignalFields {
     signal: SignalKind,
     #[serde(default)]
     evidence: Evidence,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c154_a_sum_without_a_known_part_is_unknown() {
+        let dollar = Some(NanoUsd(1_000_000_000));
+        for (costs, wanted) in [
+            (vec![], Some(0)),
+            (vec![None], None),
+            (vec![None, None], None),
+            (vec![None, dollar], Some(1)),
+            (vec![dollar, None], Some(1)),
+            (vec![dollar, dollar], Some(2)),
+            (vec![Some(NanoUsd::ZERO), None], Some(0)),
+        ] {
+            let mut totals = RunTotals::default();
+            for cost in &costs {
+                totals.add_run(None, *cost, NanoUsd::ZERO, u64::from(cost.is_none()));
+            }
+            let wanted = wanted.map(|dollars| NanoUsd(dollars * 1_000_000_000));
+            assert_eq!(totals.spend_usd, wanted, "{costs:?}");
+            assert_eq!(totals.wasted_usd.is_some(), wanted.is_some(), "{costs:?}");
+        }
+    }
 }

@@ -99,13 +99,42 @@ fn an_unknown_price_is_not_nothing() {
     assert_eq!(place.lines()[1]["cost_usd"], json!(null));
 }
 
+/// Runs and requests of no run whose prices are all unknown were listed with 0.
+#[test]
+fn c154_money_is_unknown_where_no_part_of_it_is_known() {
+    for (run, priced, wanted) in [
+        (Some("r"), &[false][..], None),
+        (Some("r"), &[false, false], None),
+        (Some("r"), &[false, true], Some(NanoUsd(1_500_001))),
+        (Some("r"), &[true], Some(NanoUsd(1_500_001))),
+        (None, &[false], None),
+        (None, &[true, false], Some(NanoUsd(1_500_001))),
+    ] {
+        let place = Place::new();
+        let records = priced.iter().zip(1..).map(|(priced, n)| {
+            let Record::Request(mut row) = request(run, n) else { unreachable!() };
+            row.cost = row.cost.filter(|_| *priced);
+            Record::Request(row)
+        });
+        place.write(records.collect());
+        let json = match run {
+            Some(_) => place.reader().list_runs(&Query::default()).unwrap().remove(0).to_json(),
+            None => place.reader().sum_unassigned(&Query::default()).unwrap().to_json(None),
+        };
+        let line: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(line["cost_usd"], json!(wanted), "{run:?} {priced:?}");
+    }
+    // Nothing was spent where nothing was asked.
+    assert_eq!(UnassignedTotals::default().known_cost(), Some(NanoUsd::ZERO));
+}
+
 #[test]
 fn errors_have_a_message_and_no_answer() {
     let place = Place::new();
     place.write(vec![start("run-1"), failed("run-1")]);
     let line = place.lines().remove(1);
     assert_eq!((&line["event"], &line["outcome"]), (&json!("error"), &json!("failed")));
-    assert_eq!(line["message"], "the provider failed");
+    assert_eq!(line["message"], "the provider gave no answer");
     assert!(line.get("answer").is_none() && line.get("answered_by").is_none());
 }
 
