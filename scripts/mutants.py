@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "target" / "mutants"
 TREE = WORK / "tree"
 # What a build and its tests need.
-PARTS = ["Cargo.toml", "Cargo.lock", "crates", "docs", "examples", "mutants", "tests"]
+PARTS = ["Cargo.toml", "Cargo.lock", "crates", "deploy", "docs", "examples", "mutants", "tests"]
 # Seconds that one test may take.
 PATIENCE = 120
 ENV = os.environ | {
