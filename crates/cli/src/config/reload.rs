@@ -66,9 +66,24 @@ impl Config {
             lost.push("the end of its last line".to_owned());
         }
         let closed = old.closing_comment.is_some() && old.closing_comment == new.closing_comment;
-        let last = old.last_key.as_ref().filter(|last| !closed && !new.keys.contains(*last));
+        let kept = |last: &str| new.keys.contains(last) || next.has_revoked(last);
+        let last = old.last_key.as_ref().filter(|last| !closed && !kept(last));
         lost.extend(last.map(|last| format!("its last key `{last}`")));
         lost
+    }
+
+    /// Returns true if this config lacks the whole row of `[[key]]` to which a key belonged, and has
+    /// others or a store of keys: a token was revoked, and the others may still ask. Without any key
+    /// everybody may ask, so that the last one is not taken away by a reload.
+    fn has_revoked(&self, key: &str) -> bool {
+        const ROW: &str = "key[";
+        let Some((row, _)) = key.split_once(']').filter(|_| key.starts_with(ROW)) else {
+            return false;
+        };
+        let rows = || self.extent.keys.iter().filter_map(|key| key.split_once(']'));
+        let is_gone = rows().all(|(other, _)| other != row);
+        let has_others = rows().any(|(other, _)| other.starts_with(ROW));
+        is_gone && (has_others || self.gateway.shared.is_store())
     }
 
     fn list_declared(&self) -> BTreeSet<String> {

@@ -21,6 +21,11 @@ pub(super) struct SharedConfig {
 }
 
 impl SharedConfig {
+    /// Returns true if the state is in a store, which may hold keys, too.
+    pub(super) fn is_store(&self) -> bool {
+        self.variable.is_some() || self.url.as_ref().is_some_and(|url| *url != SharedUrl::Memory)
+    }
+
     /// Returns the variable that holds the address.
     pub(super) fn variable(&self) -> Option<&Variable> {
         self.variable.as_ref()

@@ -107,6 +107,34 @@ fn c150_what_is_taken_away_before_the_end_is_taken() {
 }
 
 #[test]
+fn c150_a_token_at_the_end_is_revoked_while_others_are_left() {
+    let key = |name: &str| format!("[[key]]\nname = \"{name}\"\ntoken_env = \"{name}\"\n");
+    let policy = "[policy.default]\ntool_calls_limit = 60\n";
+    let (ana, ben) = (key("ANA"), key("BEN"));
+    let store = "[shared]\nurl_env = \"STORE\"\n";
+    for (old, new, taken) in [
+        (format!("{policy}{ana}{ben}"), format!("{policy}{ana}"), true),
+        // Everybody could ask without any key.
+        (format!("{policy}{ana}"), policy.to_owned(), false),
+        // A store may hold keys, and can refuse everybody.
+        (format!("{store}{policy}{ana}"), format!("{store}{policy}"), true),
+        (
+            format!("{policy}{ana}{ben}"),
+            format!("{policy}{ana}{}", ben.replace("BEN", "EVE")),
+            true,
+        ),
+        (
+            format!("{policy}{ana}{ben}policies = [\"default\"]\n"),
+            format!("{policy}{ana}{ben}"),
+            false,
+        ),
+    ] {
+        let lost = parse(&old).list_lost(&parse(&new));
+        assert_eq!(lost.is_empty(), taken, "{lost:?}: {new}");
+    }
+}
+
+#[test]
 fn c150_a_comment_at_the_end_shows_that_a_file_is_whole() {
     let (before, last) = ROWS.split_at(ROWS.rfind("[[budget]]").unwrap());
     let old = parse(&format!("{before}{last}# The end.\n"));
