@@ -318,34 +318,45 @@ async fn who_begins_with_a_plan_has_a_count_of_its_own() {
     }
 }
 
+/// Works until it is landed, and puts a summary of the results in place of the history after each
+/// `every` rounds. Returns the calls that it ran.
+async fn work_from_results(
+    api: Api,
+    every: usize,
+    sum_up: impl AsyncFn(&Client, &Running, &[String]) -> String,
+) -> usize {
+    let provider = calling(Ids::Same).await;
+    let gateway = gateway(&provider).await;
+    let mut client = Client::on(api, false);
+    for request in 1..=2 * LIMIT {
+        let (_, response) = client.turn(&gateway).await;
+        if response.calls().is_empty() {
+            return request - 1;
+        }
+        if request % every == 0 {
+            let results = results_of(&mut client);
+            let summary = sum_up(&client, &gateway, &results).await;
+            *client.messages() = vec![user(&summary)];
+        }
+    }
+    2 * LIMIT
+}
+
 /// The parts of a history are summed up without tools, and then their summaries.
 #[tokio::test]
 async fn a_summary_of_summaries_is_found() {
     for api in APIS {
-        let provider = calling(Ids::Same).await;
-        let gateway = gateway(&provider).await;
-        let mut client = Client::on(api, false);
-        let mut ran = 0;
-        for request in 1..=2 * LIMIT {
-            let (_, response) = client.turn(&gateway).await;
-            if response.calls().is_empty() {
-                break;
+        let ran = work_from_results(api, 4, async |client, gateway, results| {
+            let mut parts = Vec::new();
+            for half in results.chunks(2) {
+                let text = format!("{}\n\nBriefly: a summary.", half.join("\n\n"));
+                let part = ask_apart(client, gateway, &text).await;
+                parts.push(part.replace("<summary>", "").replace("</summary>", ""));
             }
-            ran += 1;
-            if request % 4 == 0 {
-                let results = results_of(&mut client);
-                let mut parts = Vec::new();
-                for half in results.chunks(2) {
-                    let text = format!("{}\n\nBriefly: a summary.", half.join("\n\n"));
-                    let part = ask_apart(&client, &gateway, &text).await;
-                    parts.push(part.replace("<summary>", "").replace("</summary>", ""));
-                }
-                let text = format!("Make one of these:\n\n{}", parts.join("\n\n"));
-                let whole = ask_apart(&client, &gateway, &text).await;
-                *client.messages() = vec![user(&whole)];
-            }
-        }
-        assert_eq!(ran, LIMIT, "{api:?}");
+            let text = format!("Make one of these:\n\n{}", parts.join("\n\n"));
+            ask_apart(client, gateway, &text).await
+        });
+        assert_eq!(ran.await, LIMIT, "{api:?}");
     }
 }
 
@@ -373,24 +384,11 @@ fn cut(texts: &[String], most: usize) -> Vec<&str> {
 async fn a_summary_of_short_pieces_of_results_is_found() {
     for api in APIS {
         for (name, written) in PIECES {
-            let provider = calling(Ids::Same).await;
-            let gateway = gateway(&provider).await;
-            let mut client = Client::on(api, false);
-            let mut ran = 0;
-            for request in 1..=2 * LIMIT {
-                let (_, response) = client.turn(&gateway).await;
-                if response.calls().is_empty() {
-                    break;
-                }
-                ran += 1;
-                if request % 5 == 0 {
-                    let results = results_of(&mut client);
-                    let text = format!("{}\nBriefly: a summary.", written(&cut(&results, 90)));
-                    let summary = ask_apart(&client, &gateway, &text).await;
-                    *client.messages() = vec![user(&summary)];
-                }
-            }
-            assert_eq!(ran, LIMIT, "{api:?}, {name}");
+            let ran = work_from_results(api, 5, async |client, gateway, results| {
+                let text = format!("{}\nBriefly: a summary.", written(&cut(results, 90)));
+                ask_apart(client, gateway, &text).await
+            });
+            assert_eq!(ran.await, LIMIT, "{api:?}, {name}");
         }
     }
 }

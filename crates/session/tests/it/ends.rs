@@ -10,7 +10,7 @@ use softland_session::wire::Api;
 use softland_session::{Context, Exchange, Output, Step, UnfinishedResponse};
 
 /// Begins an exchange of a client that streams, with a history that ends in a result.
-fn begin(api: Api, streams: bool, policy: Policy) -> Exchange {
+pub(crate) fn begin_with(api: Api, streams: bool, policy: Policy) -> Exchange {
     let call = "call_000000000001";
     let body = match api {
         Api::Anthropic => {
@@ -120,7 +120,7 @@ fn an_unknown_end_is_passed_on_and_not_asked_again() {
             After::AsItCame,
         ),
     ] {
-        let mut exchange = begin(api, true, Policy::default());
+        let mut exchange = begin_with(api, true, Policy::default());
         let mut out = Output::default();
         exchange.push_bytes(stream.as_bytes(), &mut out).unwrap();
         exchange.finish_response(&mut out).unwrap();
@@ -155,7 +155,7 @@ fn c93_a_second_report_of_usage_stays_in_its_place() {
             let mut list: Vec<String> = whole.iter().map(|event| (*event).to_owned()).collect();
             list.insert(at, events(std::slice::from_ref(&report)));
             let sent = list.concat();
-            let mut exchange = begin(Api::Anthropic, true, Policy::default());
+            let mut exchange = begin_with(Api::Anthropic, true, Policy::default());
             let mut out = Output::default();
             exchange.push_bytes(sent.as_bytes(), &mut out).unwrap();
             exchange.finish_response(&mut out).unwrap();
@@ -172,7 +172,7 @@ fn a_whole_response_with_an_unknown_end_stays() {
         "content": [{"type": "compaction", "content": "x was done"}], "stop_reason": "compaction",
         "stop_sequence": null, "usage": {"input_tokens": 5, "output_tokens": 1}})
     .to_string();
-    let mut exchange = begin(Api::Anthropic, false, Policy::default());
+    let mut exchange = begin_with(Api::Anthropic, false, Policy::default());
     let mut out = Output::default();
     exchange.push_whole(body.as_bytes(), &mut out).unwrap();
     assert!(matches!(exchange.next_step().unwrap(), Step::Done(_)));
@@ -198,7 +198,7 @@ fn an_error_in_another_form_keeps_its_words() {
     ];
     for api in [Api::Anthropic, Api::Chat, Api::Responses] {
         for form in &forms {
-            let mut exchange = begin(api, true, Policy::default());
+            let mut exchange = begin_with(api, true, Policy::default());
             let mut out = Output::default();
             let pushed = exchange.push_bytes(form.as_bytes(), &mut out).map_err(|e| e.to_string());
             let ended = exchange.finish_response(&mut out);
@@ -211,7 +211,7 @@ fn an_error_in_another_form_keeps_its_words() {
         }
     }
     let only_words = "data: {\"detail\":\"the context is full\"}\n\n";
-    let mut exchange = begin(Api::Chat, true, Policy::default());
+    let mut exchange = begin_with(Api::Chat, true, Policy::default());
     exchange.push_bytes(only_words.as_bytes(), &mut Output::default()).unwrap();
     let ended = exchange.finish_response(&mut Output::default()).unwrap_err().to_string();
     assert!(ended.contains("the context is full"), "{ended}");
@@ -232,7 +232,7 @@ const FOREIGN: [&str; 9] = [
 
 /// What a stream of these bytes ends with, in words.
 fn end_of(api: Api, bytes: &str) -> Result<(), String> {
-    let mut exchange = begin(api, true, Policy::default());
+    let mut exchange = begin_with(api, true, Policy::default());
     let mut out = Output::default();
     exchange.push_bytes(bytes.as_bytes(), &mut out).map_err(|error| error.to_string())?;
     exchange.finish_response(&mut out).map_err(|error| error.to_string())
@@ -242,7 +242,7 @@ fn end_of(api: Api, bytes: &str) -> Result<(), String> {
 fn c152_an_error_in_a_form_of_no_protocol_keeps_its_words() {
     for api in [Api::Anthropic, Api::Chat, Api::Responses] {
         for form in FOREIGN {
-            let mut exchange = begin(api, false, Policy::default());
+            let mut exchange = begin_with(api, false, Policy::default());
             let whole = exchange.push_whole(form.as_bytes(), &mut Output::default()).unwrap_err();
             assert!(whole.to_string().contains("the context is full"), "{api:?} {form}: {whole}");
             assert!(whole.is_told_by_provider(), "{api:?} {form}");
@@ -303,7 +303,7 @@ fn a_stream_that_breaks_behind_its_reason_is_broken() {
         (done.clone(), true, true),
         (done + ": by", false, true),
     ] {
-        let mut exchange = begin(Api::Chat, true, Policy::default());
+        let mut exchange = begin_with(Api::Chat, true, Policy::default());
         let mut out = Output::default();
         exchange.push_bytes(bytes.as_bytes(), &mut out).unwrap();
         if breaks {
@@ -343,7 +343,7 @@ fn a_divided_chunk_keeps_the_members_of_its_calls() {
             chat(std::slice::from_ref(&calls), &json!("tool_calls")),
             format!("data: {beside}\n\ndata: [DONE]\n\n"),
         ] {
-            let mut exchange = begin(Api::Chat, true, policy.clone());
+            let mut exchange = begin_with(Api::Chat, true, policy.clone());
             let mut out = Output::default();
             exchange.push_bytes(stream.as_bytes(), &mut out).unwrap();
             exchange.finish_response(&mut out).unwrap();

@@ -2,49 +2,21 @@
 //! shown as one, all that the provider's own end says stays in it, byte for byte and in its order,
 //! except for what is changed on purpose.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use serde_json::{Value, json};
-use softland_core::Role;
 use softland_core::policy::{Policy, PolicyValue};
 use softland_session::wire::Api;
-use softland_session::{Context, Exchange, Output, Step};
+use softland_session::{Exchange, Output, Step};
 
-const CALL: &str = "call_000000000001";
+use crate::ends::begin_with;
 
 /// Begins an exchange whose history has one call, with room for so many more.
 fn begin(api: Api, streams: bool, room: u64) -> Exchange {
-    let body = match api {
-        Api::Anthropic => {
-            json!({"model": "claude-sonnet-4-5", "max_tokens": 100, "stream": streams,
-            "tools": [{"name": "t", "input_schema": {"type": "object"}}], "messages": [
-                {"role": "user", "content": "go"},
-                {"role": "assistant", "content": [
-                    {"type": "tool_use", "id": CALL, "name": "t", "input": {}}]},
-                {"role": "user", "content": [
-                    {"type": "tool_result", "tool_use_id": CALL, "content": "x"}]}]})
-        }
-        Api::Chat => json!({"model": "gpt-5.1", "stream": streams,
-            "tools": [{"type": "function", "function": {"name": "t"}}], "messages": [
-                {"role": "user", "content": "go"},
-                {"role": "assistant", "content": null, "tool_calls": [{"id": CALL,
-                    "type": "function", "function": {"name": "t", "arguments": "{}"}}]},
-                {"role": "tool", "tool_call_id": CALL, "content": "x"}]}),
-        Api::Responses => json!({"model": "gpt-5.1", "stream": streams, "store": false,
-            "tools": [{"type": "function", "name": "t"}], "input": [
-                {"role": "user", "content": "go"},
-                {"type": "function_call", "call_id": CALL, "name": "t", "arguments": "{}"},
-                {"type": "function_call_output", "call_id": CALL, "output": "x"}]}),
-    };
     let mut policy = Policy::default();
     let limit = i128::from(room) + 1;
     policy.set_key("tool_calls_limit", &PolicyValue::Int(limit)).unwrap();
-    let mut context = Context::new(Role::Gateway, policy, None, "m");
-    context.api = api;
-    let body = body.to_string().into_bytes();
-    let mut exchange = Exchange::from_request(body, context, &mut Output::default()).unwrap();
-    let Step::Send(_) = exchange.next_step().unwrap() else { panic!("nothing was sent") };
-    exchange
+    begin_with(api, streams, policy)
 }
 
 /// Pushes a response. Returns what the client got, and true if another request follows.
