@@ -44,7 +44,8 @@ pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> +
 pub struct Request {
     /// The path after the base URL, such as `/v1/messages`.
     pub path: &'static str,
-    /// Headers in addition to the transport's own (credential, user agent, content type).
+    /// Headers in addition to the transport's own: the credential, the user agent, the content type,
+    /// and what the protocol asks of every request (`anthropic-version: 2023-06-01` for Messages).
     pub headers: Vec<(String, String)>,
     /// The body, a JSON text.
     pub body: Bytes,

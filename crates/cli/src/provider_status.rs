@@ -81,6 +81,8 @@ impl ProviderStatus {
             NO_RESPONSE => self.unreached_hint(message),
             status if is_success(status) => self.unread_hint(message, report),
             404 => &self.missing_hint(model),
+            // A gateway of softland says itself which budget refuses.
+            402 if message.contains("softland: ") => "",
             status => self.status_hint(status),
         };
         let message = match &self.origin {

@@ -23,7 +23,7 @@ pub(crate) use table::{describe_end, format_cost, format_dollars, format_minute,
 
 /// Lists or deletes runs.
 pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
-    let since = args.since.map(time_ago);
+    let since = args.since;
     // Kept runs belong to no ledger and to no session.
     let named = args.of.ledger.is_some()
         || args.of.config.is_some()
@@ -68,7 +68,7 @@ pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCo
         let session = args.session.as_deref();
         beside.iter().for_each(|beside| writer.write_result(&(beside.to_json(session) + "\n")));
     } else if listed.is_empty() && beside.is_none() {
-        let all = args.session.is_none() && args.since.is_none();
+        let all = args.session.is_none() && since.is_none() && args.named == RunNames::default();
         let what = if all { "no runs are recorded yet" } else { "no such runs" };
         writer.write_note(&format!("{what} in {}", ledgers.names()));
     } else {
@@ -115,7 +115,7 @@ fn run_deletion(
             writer.write_note(&format!("deleted {run}"));
         }
         Deletion::Before(time) => {
-            delete_everywhere(ledgers, DeleteTarget::Before(time_ago(*time)), writer)?;
+            delete_everywhere(ledgers, DeleteTarget::Before(*time), writer)?;
         }
         Deletion::Of { session, key } => {
             let which = DeleteTarget::Of { session: session.as_deref(), key: key.as_deref() };

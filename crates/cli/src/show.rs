@@ -110,6 +110,8 @@ fn render_head(run: &Run, width: usize) -> String {
         named("model", &run.model),
         named("policy", &run.policy),
         named("client", &run.client),
+        named("key", &run.key),
+        named("account", &run.account),
         named("continues", &run.continues),
     ];
     let calls = run.tool_calls.map(|calls| format_count(calls, "tool call"));

@@ -94,8 +94,15 @@ async fn answer_cancel(
         return Ok(not_allowed("POST"));
     }
     gate.live_config().guard.may_change(&parts.headers, &gate.pages.token)?;
-    let done = cancel::cancel_run(gate, run).await.map_err(|error| state_away(&error))?;
+    let run = resolve_run(gate, run).await?;
+    let done = cancel::cancel_run(gate, &run).await.map_err(|error| state_away(&error))?;
     done.map(|done| json_response(&done)).ok_or_else(no_run)
+}
+
+/// Returns the id of the run that a segment of the path names, or the refusal if there is none.
+async fn resolve_run(gate: &Arc<GatewayState>, segment: &str) -> Result<Arc<str>, Refusal> {
+    let unread = |why: String| page_refusal(StatusCode::SERVICE_UNAVAILABLE, &why);
+    list::resolve_run(gate, segment).await.map_err(unread)?.ok_or_else(no_run)
 }
 
 /// Answers a request that only reads. `names` are the segments of the path behind `/api/`.
@@ -120,7 +127,7 @@ async fn answer_read(
             let runs = list::list_runs(gate, &RunFilter::from_query(&asked)?).await;
             runs.map(|runs| json_response(&runs)).map_err(|error| state_away(&error))
         }
-        ["runs", run] => match list::find_run_or_name(gate, run).await {
+        ["runs", run] => match list::find_run(gate, &resolve_run(gate, run).await?).await {
             Ok(row) => row.map(|row| json_response(&row)).ok_or_else(no_run),
             Err(why) => Err(page_refusal(StatusCode::SERVICE_UNAVAILABLE, &why)),
         },
@@ -145,7 +152,8 @@ async fn answer_read(
         ["runs", run, "events"] => {
             let permit = stream::StreamPermit::try_acquire(&gate.pages.open_streams)
                 .ok_or_else(pages_full)?;
-            let stream = stream::stream_run(gate, run, &parts.headers, permit).await;
+            let run = resolve_run(gate, run).await?;
+            let stream = stream::stream_run(gate, &run, &parts.headers, permit).await;
             stream.map_err(|error| state_away(&error))?.ok_or_else(no_run)
         }
         _ => Err(nothing_here()),

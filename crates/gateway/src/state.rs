@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -164,7 +164,15 @@ impl GatewayState {
 
     /// Returns the address of the pages, as it is shown to a person.
     pub(crate) fn pages_url(&self) -> String {
-        let at = self.pages.address;
+        let mut at = self.pages.address;
+        // A browser cannot open the address that stands for all of a machine.
+        if at.ip().is_unspecified() {
+            at.set_ip(if at.is_ipv4() {
+                Ipv4Addr::LOCALHOST.into()
+            } else {
+                Ipv6Addr::LOCALHOST.into()
+            });
+        }
         let live = self.live_config();
         let scheme = if live.settings.tls.is_some() { "https" } else { "http" };
         match &live.settings.admin.token {

@@ -112,9 +112,11 @@ impl AccountBudget {
     }
 
     /// Returns the claim of a request at this time, in milliseconds since 1970. `holds` is what its
-    /// run holds back, if it explores.
+    /// run holds back, if it explores. A budget that refuses lands no run, so nothing is kept back
+    /// of its window.
     #[must_use]
     pub fn claim_at(&self, at: u64, holds: Option<RunReserve>) -> Claim {
+        let holds = holds.filter(|_| self.rule.on_exhausted == OnExhausted::Land);
         Claim {
             account: Arc::clone(&self.account),
             limit: self.rule.limit,

@@ -110,12 +110,11 @@ impl fmt::Display for NotSelectable {
             }
         };
         f.write_str(
-            "x-softland-policy names a policy that clients of this gateway may not choose; they may \
-             choose ",
+            "x-softland-policy names a policy that clients of this gateway may not choose; ",
         )?;
         match allowed.as_slice() {
-            [] => f.write_str("none"),
-            allowed => f.write_str(&allowed.join(", ")),
+            [] => f.write_str("no policy may be chosen with this header here"),
+            allowed => write!(f, "they may choose {}", allowed.join(", ")),
         }
     }
 }

@@ -93,7 +93,8 @@ fn explain_reason(because: Option<&Because>) -> String {
                 let amount = needed.map(|needed| format!(" ({needed})")).unwrap_or_default();
                 return format!(
                     "The most that one more request can use{amount} did not fit into the run's \
-                     limit ({key}: {} used), and the model gave no answer.",
+                     limit ({key}: {} used), and the model had given no answer. A higher limit or \
+                     a smaller max_tokens makes room.",
                     format_share(used, limit)
                 );
             }

@@ -167,7 +167,13 @@ pub(super) fn audit_args(matches: &ArgMatches) -> Result<AuditArgs, Failure> {
     })
 }
 
-fn read_moment(matches: &ArgMatches, flag: &str, whole_day: bool) -> Result<Option<u64>, Failure> {
+/// Reads a flag that names a moment, in milliseconds since 1970: a day, a time, or how long ago. A day
+/// means its end if `whole_day` is set, and its beginning otherwise.
+pub(super) fn read_moment(
+    matches: &ArgMatches,
+    flag: &str,
+    whole_day: bool,
+) -> Result<Option<u64>, Failure> {
     let Some(text) = get_value::<String>(matches, flag) else { return Ok(None) };
     let moment = parse_moment(&text, crate::runs::time_ago(Millis(0)), whole_day);
     moment.map(Some).ok_or_else(|| {

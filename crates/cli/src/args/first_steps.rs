@@ -19,10 +19,10 @@ softland bounds the runs of LLM agents and brings each one to an answer.
   softland audit                  reads recorded agent sessions and says what they cost and wasted
   softland wrap -- claude         runs a program and counts its model requests; flags limit them
   softland show last              shows the last run, step by step, with the reason of each decision
-  softland pages                  shows all recorded runs in a browser
+  softland pages                  shows the runs of `wrap` and `serve` in a browser
   softland init                   writes a commented config and a first agent file
   softland run agents/reader.md \"What is here?\" --model sim/reader     runs it without a key
-All commands: softland --help. One command: softland run --help. Its manual page: softland man run.
+All commands: softland --help. One: softland run --help, or softland man run | man -l -
 ";
 
 /// The parsed arguments of `softland init`.

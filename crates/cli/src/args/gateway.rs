@@ -94,7 +94,8 @@ pub(super) fn serve_command() -> Command {
             ))
         }))
         .arg(policy_arg())
-        .arg(no_ledger_arg());
+        .arg(no_ledger_arg())
+        .arg(refused_ledger_arg());
     spec::with_policy_flags(serve)
 }
 
@@ -124,7 +125,8 @@ pub(super) fn wrap_command() -> Command {
                 .value_name("FILE")
                 .help("Append the gateway's log to a file; without it there is no log"),
         )
-        .arg(no_ledger_arg());
+        .arg(no_ledger_arg())
+        .arg(refused_ledger_arg());
     spec::with_policy_flags(wrap)
 }
 
@@ -138,6 +140,12 @@ fn config_arg() -> Arg {
 fn no_ledger_arg() -> Arg {
     spec::bool_flag("no-ledger")
         .help("Record nothing (SOFTLAND_LEDGER=off turns off the default ledger only)")
+}
+
+/// `--ledger`, which the commands that read a ledger have.
+fn refused_ledger_arg() -> Arg {
+    let flag = spec::path_arg("ledger").long("ledger").value_name("FILE");
+    spec::refuse_flag(flag, "`[ledger] url` of a config names the ledger that is written")
 }
 
 fn policy_arg() -> Arg {

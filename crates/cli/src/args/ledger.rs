@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
-use softland_agent::core::Millis;
 use softland_agent::journal::CallPosition;
 
+use super::audit::read_moment;
 use super::{get_value, spec};
 use crate::failure::Failure;
 
@@ -27,7 +27,8 @@ pub(crate) struct RunsArgs {
     pub(crate) session: Option<String>,
     /// The names that the runs must have.
     pub(crate) named: RunNames,
-    pub(crate) since: Option<Millis>,
+    /// The moment from which on they began, in milliseconds since 1970.
+    pub(crate) since: Option<u64>,
     pub(crate) delete: Option<Deletion>,
 }
 
@@ -48,8 +49,8 @@ pub(crate) struct RunNames {
 pub(crate) enum Deletion {
     /// The run with this id or unique prefix.
     Run(String),
-    /// Runs that were last heard of longer ago than this.
-    Before(Millis),
+    /// Runs whose last record is older than this moment, in milliseconds since 1970.
+    Before(u64),
     /// Runs of a session, of a key, or of both.
     Of { session: Option<String>, key: Option<String> },
 }
@@ -113,14 +114,15 @@ pub(super) fn runs_command() -> Command {
         .arg(spec::text_flag("text", "TEXT").help("Only runs with this text in one of their names"))
         .arg(
             spec::text_flag("since", "TIME")
-                .help("Only runs that began within this time, such as 1d"),
+                .help("Only runs that began since then: a day, a moment, or how long ago, such as 1d"),
         )
         .arg(spec::text_flag("delete", "RUN").num_args(0..=1).help(
             "Delete this run (its id, a unique beginning of it, or its name), those --before, or \
              those of the --session and the --key",
         ))
         .arg(spec::text_flag("before", "TIME").requires("delete").help(
-            "With --delete: delete all runs whose last record is older than this, such as 30d",
+            "With --delete: delete all runs whose last record is older than this: a day, a moment, or \
+             how long ago, such as 30d",
         ))
 }
 
@@ -129,7 +131,9 @@ pub(super) fn show_command() -> Command {
         .about("Shows one run, step by step, with the reason of each decision")
         .after_help(SHOW_EXAMPLES)
         .arg(
-            Arg::new("RUN").required(true).help("`last`, a run's id or name, or a journal's path"),
+            Arg::new("RUN")
+                .default_value("last")
+                .help("`last`, a run's id or name, or a journal's path"),
         );
     with_ledger_flags(show).arg(
         spec::text_flag("call", "TURN.N").conflicts_with_all(["ledger", "config"]).help(
@@ -182,7 +186,7 @@ pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
             model: get_value(matches, "model"),
             text: get_value(matches, "text"),
         },
-        since: parse_time(matches, "since")?,
+        since: read_moment(matches, "since", false)?,
         delete: parse_deletion(matches)?,
     })
 }
@@ -197,7 +201,7 @@ fn parse_deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
     }
     let (session, key) = (get_value(matches, "session"), get_value(matches, "key"));
     let named = session.is_some() || key.is_some();
-    match (get_value::<String>(matches, "delete"), parse_time(matches, "before")?, named) {
+    match (get_value::<String>(matches, "delete"), read_moment(matches, "before", false)?, named) {
         (Some(run), None, false) if !run.is_empty() => Ok(Some(Deletion::Run(run))),
         (None, Some(time), false) => Ok(Some(Deletion::Before(time))),
         (None, None, true) => Ok(Some(Deletion::Of { session, key })),
@@ -208,12 +212,6 @@ fn parse_deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
             "--delete takes one of RUN, --before TIME, and --session ID with or without --key NAME",
         )),
     }
-}
-
-fn parse_time(matches: &ArgMatches, flag: &str) -> Result<Option<Millis>, Failure> {
-    let Some(text) = get_value::<String>(matches, flag) else { return Ok(None) };
-    let wrong = || format!("--{flag} must be a time such as \"30d\" or \"12h\", got \"{text}\"");
-    text.parse().map(Some).map_err(|_| Failure::usage(wrong()))
 }
 
 pub(super) fn show_args(matches: &ArgMatches) -> Result<ShowArgs, Failure> {

@@ -1,7 +1,7 @@
 //! The definition of the command line and its help. Policy flags are generated from the one list of
 //! policy keys.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, UnknownArgumentValueParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 use softland_agent::core::policy::{KEYS, KeySection, Policy, PolicyKey, ValueForm};
 use softland_agent::http::Api;
@@ -178,6 +178,10 @@ fn run_command() -> Command {
                 .value_parser(PossibleValuesParser::new(["text", "json"]))
                 .hide_possible_values(true),
         )
+        .arg(refuse_flag(
+            Arg::new("json").long("json").num_args(0),
+            "`--format json` prints events, one JSON object a line",
+        ))
         .arg(bool_flag("show-thinking").help("Show the model's thinking"))
         .arg(bool_flag("fold-agents").help("Show a sub-agent's run as one line, when it has ended"))
 }
@@ -215,6 +219,12 @@ pub(super) fn with_setup_flags(command: Command) -> Command {
 /// Returns the help text of `--policy`.
 pub(super) fn policy_help() -> String {
     format!("A policy of the config, or a built-in policy: {}", Policy::NAMES.join(", "))
+}
+
+/// Hides a flag that a command does not have and that users try: it is refused with the way out.
+pub(super) fn refuse_flag(flag: Arg, way_out: &'static str) -> Arg {
+    let parser = UnknownArgumentValueParser::suggest(way_out);
+    flag.hide(true).action(ArgAction::Set).default_missing_value("").value_parser(parser)
 }
 
 /// Adds the flags that name a run's journal, or a kept run to resume or to continue.

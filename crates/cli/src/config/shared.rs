@@ -79,7 +79,7 @@ impl SharedUrl {
 pub(crate) fn describe_missing_feature(at: &str, feature: &str) -> String {
     format!(
         "{at}: this softland was built without the feature `{feature}`; the packages have it, and \
-         so has `cargo build --release -p softland-cli --features {feature}`"
+         so has `cargo install --locked --path crates/cli --features {feature}`"
     )
 }
 

@@ -195,7 +195,8 @@ fn no_ledger() -> Failure {
     };
     Failure::usage(format!(
         "there is no ledger yet: {places}. `softland wrap -- CMD` and `softland serve` write one; \
-         --ledger FILE and --config FILE name another"
+         --ledger FILE and --config FILE name another. `softland run` keeps its runs as journals: \
+         `softland runs` lists them, `softland show last` shows one"
     ))
 }
 

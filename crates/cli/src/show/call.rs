@@ -22,7 +22,8 @@ pub(super) fn show_call(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode
             (path, found)
         }
         None => {
-            let path = state::find_journal(&args.run, folder.as_deref())?;
+            let path =
+                state::find_journal(&args.run, folder.as_deref()).map_err(explain_ledgers)?;
             let found = StoredCall::find_in_root(&path, &args.call);
             (path, found)
         }
@@ -38,6 +39,12 @@ pub(super) fn show_call(args: &ShowArgs, writer: &mut Writer) -> Result<ExitCode
         false => writer.write_result(&text),
     }
     Ok(output_status(writer))
+}
+
+/// Says why a run of a ledger is not found.
+fn explain_ledgers(missing: Failure) -> Failure {
+    let messages = missing.messages.into_iter();
+    Failure::from_messages(messages.map(|said| said + "; a ledger holds no calls").collect())
 }
 
 fn format_call_path(places: &[CallPosition]) -> String {

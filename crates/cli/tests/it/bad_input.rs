@@ -109,6 +109,16 @@ fn configs_and_policies() {
         .says("--tool-calls-limit must be a whole number, 0 or more, got \"1.5\"");
 }
 
+/// A budget of a gateway is not the account at the provider.
+#[test]
+fn a_402_of_softland_is_told_from_one_of_the_provider() {
+    let credit = "the provider's account has no credit left";
+    Provider::refusing(402, "billing_error").asked().status(4).says(credit);
+    let budget = "softland: the budget of acme ($5 a day) has no room for a further request";
+    let said = Provider::refusing_with(402, "billing_error", budget).asked().status(4).says(budget);
+    assert!(!said.stderr.contains(credit), "{}", said.stderr);
+}
+
 #[test]
 fn the_configs_upstream_is_where_the_key_goes() {
     let folder = tempfile::tempdir().unwrap();

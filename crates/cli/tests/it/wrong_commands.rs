@@ -146,6 +146,15 @@ const TABLE: &[WrongCommand<'_>] = &[
     (&["wrap", "cluade"], 127, "`cluade` was not found in any folder of PATH", "is it installed"),
     // `wrap` without `--`: the program's flag is not softland's.
     (&["wrap", "-p", "claude"], 2, "'-p'", "softland wrap [OPTIONS] -- <CMD>"),
+    // Flags of other commands.
+    (&["run", "a.md", "hi", "--json"], 2, "'--json'", "`--format json`"),
+    (&["serve", "--ledger", "l.db"], 2, "'--ledger <FILE>'", "`[ledger] url` of a config"),
+    (
+        &["wrap", "--ledger", "l.db", "--", "claude"],
+        2,
+        "'--ledger <FILE>'",
+        "`[ledger] url` of a config",
+    ),
     // Runs that there are not, or more than one.
     (
         &["show", "run-x", "--ledger", "l.db"],

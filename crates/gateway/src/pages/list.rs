@@ -167,34 +167,30 @@ pub(super) async fn find_run(gate: &Arc<GatewayState>, run: &str) -> Result<Opti
     Ok(with_questions(gate, vec![row]).await.pop())
 }
 
-/// Returns one run by its id, as a segment of a path, or else the newest run to which a client gave
-/// this name (`x-softland-run`).
+/// Returns the id of the run that a segment of a path names: the id itself, or else that of the newest
+/// run to which a client gave this name (`x-softland-run`).
 ///
 /// # Errors
 /// The same as those of [`find_run`].
-pub(super) async fn find_run_or_name(
+pub(super) async fn resolve_run(
     gate: &Arc<GatewayState>,
     segment: &str,
-) -> Result<Option<Value>, String> {
+) -> Result<Option<Arc<str>>, String> {
     let Ok(name) = String::from_utf8(decode_percent(segment)) else { return Ok(None) };
-    if let Some(row) = find_run(gate, &name).await? {
-        return Ok(Some(row));
+    if find_run(gate, &name).await?.is_some() {
+        return Ok(Some(name.into()));
     }
     let live = gate.services.state.list_runs(0).await.map_err(|error| error.to_string())?;
     let named = live.runs.iter().filter(|run| run.info.name.as_deref() == Some(name.as_str()));
     let newest = named.max_by_key(|run| run.info.started).map(|run| Arc::clone(&run.run));
-    let newest = match (newest, gate.live_config().settings.ledger.clone()) {
-        (Some(run), _) => Some(run),
-        (None, None) => None,
+    match (newest, gate.live_config().settings.ledger.clone()) {
+        (Some(run), _) => Ok(Some(run)),
+        (None, None) => Ok(None),
         (None, Some(path)) => {
             let read = tokio::task::spawn_blocking(move || newest_named(&path, &name)).await;
             let found = read.unwrap_or_else(|error| Err(error.to_string()));
-            found.map_err(|why| ledger_trouble(&why))?.map(Into::into)
+            Ok(found.map_err(|why| ledger_trouble(&why))?.map(Into::into))
         }
-    };
-    match newest {
-        Some(run) => find_run(gate, &run).await,
-        None => Ok(None),
     }
 }
 

@@ -286,7 +286,10 @@ fn unknown_upstream(live: &LiveConfig) -> String {
 fn sound(before: &str, path: &str) -> Result<(), String> {
     let meant = find_governed(path).is_some();
     if let Some(known) = find_lookalike(path).filter(|_| !meant) {
-        return Err(format!("the path must be written {before}{known}"));
+        return Err(format!(
+            "the path must be written {before}{known}: the base URL of OpenAI's clients ends with \
+             /v1, that of Anthropic's does not"
+        ));
     }
     if path.contains("//") {
         return Err("the path has an empty segment".to_owned());

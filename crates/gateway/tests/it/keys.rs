@@ -113,7 +113,7 @@ async fn k02_a_key_selects_its_policy_and_those_that_it_may() {
         ("ana", Some("free"), Err("they may choose strict, lax")),
         ("ana", Some("default"), Err("they may choose strict, lax")),
         ("bo", None, Ok("0/30")),
-        ("bo", Some("strict"), Err("they may choose none")),
+        ("bo", Some("strict"), Err("no policy may be chosen")),
         // A token without a key's table selects what every client may.
         ("carl", Some("free"), Ok("0/14")),
         ("carl", Some("lax"), Err("they may choose free")),

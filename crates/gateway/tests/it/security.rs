@@ -436,7 +436,7 @@ async fn a_header_selects_what_the_operator_allows() {
         // Built-in ones are not the operator's.
         (&["strict"], None, Some("coding"), plain, Err("they may choose strict")),
         (&["strict"], None, Some("Strict"), plain, Err("they may choose strict")),
-        (&[], None, Some("strict"), routed, Err("they may choose none")),
+        (&[], None, Some("strict"), routed, Err("no policy may be chosen")),
     ] {
         let name = format!("{allowed:?} {forced:?} {header:?} {model}");
         let (provider, gateway) = gateway(allowed, forced).await;

@@ -299,7 +299,7 @@ async fn k36_a_policy_that_the_config_lacks_refuses_by_its_name() {
         ("carl", None, Ok("0/12")),
         ("carl", Some("lax"), Err("they may choose strict")),
         ("ana", None, Ok("0/30")),
-        ("ana", Some("strict"), Err("they may choose none")),
+        ("ana", Some("strict"), Err("no policy may be chosen")),
     ] {
         let mut asked = client(&format!("{name}-token")).asking(&format!("{name} {header:?}"));
         if let Some(header) = header {

@@ -70,7 +70,7 @@ async fn k15_usage_is_summed_by_what_is_asked_for() {
     assert_eq!(get(&gateway, "/api/usage").await.status(), 404, "there is no ledger");
 }
 
-/// A run is found by its id and by the client's name for it: the newest, while this process knows
+/// A run is found and cancelled by its id and by the client's name for it: the newest, while this process knows
 /// it and afterwards in the ledger.
 #[tokio::test]
 async fn k15_a_run_is_found_by_its_name() {
@@ -88,6 +88,11 @@ async fn k15_a_run_is_found_by_its_name() {
     let path = "/api/runs/job%237%2Fa";
     assert_eq!(get_json(&gateway, path).await["run"], newest);
     assert_eq!(get_json(&gateway, &format!("/api/runs/{newest}")).await["name"], "job#7/a");
+    let url = gateway.handle.pages_url();
+    let bearer = format!("authorization: Bearer {}", url.split_once("#token=").expect("one").1);
+    let cancel = gateway.request(&format!("POST {path}/cancel"), &[&bearer], "");
+    let done: Value = serde_json::from_str(gateway.ask(cancel).await.text()).expect("JSON");
+    assert_eq!(done["cancelled"], json!([newest]));
     gateway.stopped().await;
     let gateway = Running::with(settings).await;
     assert_eq!(get_json(&gateway, path).await["run"], newest);

@@ -346,7 +346,7 @@ impl fmt::Display for Shortfall {
             return write!(f, "and the request may use {least}");
         }
         let Self { limit, spent, reserved, least, .. } = self;
-        write!(f, "{spent} of {limit} is spent, ")?;
+        write!(f, "{spent} of {limit} (the limit without what answers need) is spent, ")?;
         if *reserved > NanoUsd::ZERO {
             write!(f, "{reserved} is held for requests under way, ")?;
         }

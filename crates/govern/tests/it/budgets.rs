@@ -149,6 +149,19 @@ async fn k11_a_budget_may_refuse() {
     assert_eq!((status, turns(&host)), (200, before + 1), "each child has its own");
 }
 
+/// A budget that refuses lands no run, so it keeps nothing back for the answers of open runs.
+#[tokio::test]
+async fn k11_only_a_budget_that_lands_keeps_something_back() {
+    for (on_exhausted, keeps) in [(OnExhausted::Land, true), (OnExhausted::Refuse, false)] {
+        let rule = budget("acme", false, on_exhausted);
+        let host = Host::new(policy(), calling(1)).with_budget(rule.clone(), "acme/ana");
+        let (status, answer) = host.ask(&asking("What is in the notes?")).await;
+        assert_eq!(status, 200, "{answer}");
+        let kept = window(&host, &rule, "acme").await.kept;
+        assert_eq!(kept != Amount::default(), keeps, "{on_exhausted:?}: {kept:?}");
+    }
+}
+
 /// New names of runs and sessions with each request are no way past a budget.
 #[tokio::test]
 async fn k12_no_name_is_a_way_past_a_budget() {

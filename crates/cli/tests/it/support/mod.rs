@@ -134,7 +134,11 @@ impl Provider {
 
     /// Creates a provider that refuses with a status, in the provider's format.
     pub(crate) fn refusing(status: u16, kind: &str) -> Self {
-        let message = "as the test wants it";
+        Self::refusing_with(status, kind, "as the test wants it")
+    }
+
+    /// Creates a provider that refuses every request with this message.
+    pub(crate) fn refusing_with(status: u16, kind: &str, message: &str) -> Self {
         let body = format!(
             "{{\"type\":\"error\",\"error\":{{\"type\":\"{kind}\",\"message\":\"{message}\"}}}}"
         );

@@ -165,5 +165,5 @@ proptest! {
 #[test]
 fn a_refused_path_is_told_as_it_must_be_written() {
     let told = sound("/to/east", "/chat/completions").unwrap_err();
-    assert_eq!(told, "the path must be written /to/east/v1/chat/completions");
+    assert!(told.starts_with("the path must be written /to/east/v1/chat/completions: "), "{told}");
 }
