@@ -285,6 +285,9 @@ fn parse_agent(text: &str, report: &mut Diagnostics) -> Option<AgentFile> {
                        [\"*\"] is every public one";
         report.add_error(draft.tools_line, Some("tools"), message);
     }
+    if let Some(entry) = entries.iter().find(|entry| entry.key == "tool_limits") {
+        draft.warn_misspelt_limits(entry.line, report);
+    }
     if parts.body.is_empty() {
         report.add_warning(
             parts.body_line,
@@ -347,6 +350,22 @@ impl AgentDraft {
                     ),
                 };
                 report.add_warning(entry.line, Some(key), format!("unknown key, ignored; {hint}"));
+            }
+        }
+    }
+
+    /// Warns of each limit on a tool that the agent does not have and that is spelt like one that it
+    /// has: such a limit never holds. Tools of MCP servers and of sub-agents are not known here.
+    fn warn_misspelt_limits(&self, line: usize, report: &mut Diagnostics) {
+        let tools = self.tools.clone().unwrap_or_else(tools::default_tools);
+        let names = || tools.iter().map(String::as_str);
+        for limited in self.scratch.tool_limits.keys() {
+            if names().any(|name| name == limited) {
+                continue;
+            }
+            if let Some(near) = find_nearest(limited, names()) {
+                let message = format!("the agent has no tool `{limited}`; did you mean `{near}`?");
+                report.add_warning(line, Some("tool_limits"), message);
             }
         }
     }

@@ -287,6 +287,17 @@ fn files_of_claude_code_are_read() {
 }
 
 #[test]
+fn a_limit_on_a_misspelt_tool_is_warned_of() {
+    let text = with("tools: grep, read_file\ntool_limits: {grap: 3, grep: 2, search: 1}");
+    assert_eq!(
+        check(&text),
+        "warning: a.md:5: tool_limits: the agent has no tool `grap`; did you mean `grep`?"
+    );
+    let one_line = with("tool_limits: {read_fil: 3}");
+    assert!(check(&one_line).contains("did you mean `read_file`?"), "{}", check(&one_line));
+}
+
+#[test]
 fn tools_may_be_none_or_all() {
     assert_eq!(parse_ok(&with("tools: []")).tools, [""; 0]);
     assert_eq!(parse_ok(&with("tools:")).tools, BY_DEFAULT);
