@@ -16,16 +16,28 @@ pub(crate) struct RedisServer {
     child: Option<Child>,
     port: u16,
     folder: tempfile::TempDir,
+    /// Arguments beside those of every server.
+    more: Vec<String>,
+}
+
+/// Returns a port of the loopback address that nobody has now.
+pub(crate) fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr());
+    free.expect("a free port").port()
 }
 
 impl RedisServer {
     /// Starts a Redis. It keeps what it is told over a restart.
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a Redis with further arguments.
+    pub(crate) fn start_with(more: &[&str]) -> Self {
         for _ in 0..10 {
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr());
-            let port = free.expect("a free port").port();
-            let folder = tempfile::tempdir().expect("a folder");
-            let mut server = Self { child: None, port, folder };
+            let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
+            let more = more.iter().map(|word| (*word).to_owned()).collect();
+            let mut server = Self { child: None, port, folder, more };
             // Another program may have taken the port in between.
             if server.launch() {
                 return server;
@@ -52,7 +64,12 @@ impl RedisServer {
         let (port, folder) = (self.port.to_string(), self.folder.path());
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--appendonly", "yes", "--save", ""]);
-        command.arg("--dir").arg(folder).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg("--dir")
+            .arg(folder)
+            .args(&self.more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let mut child = command.spawn().expect("redis-server starts");
         let since = Instant::now();
         while since.elapsed() < Duration::from_secs(20) {

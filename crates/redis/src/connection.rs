@@ -55,6 +55,8 @@ impl RedisStore {
     /// # Errors
     /// Returns an error if the address cannot be used.
     pub fn open(url: &str) -> Result<Self, ConnectError> {
+        // The connection takes the provider of the process, which may have none yet.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::open(url).map_err(|error| ConnectError(describe(&error)))?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(CONNECT))

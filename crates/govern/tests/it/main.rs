@@ -10,3 +10,6 @@ mod money;
 mod shared;
 mod support;
 mod windows;
+
+#[path = "../../../../tests/servers/windows.rs"]
+mod model;

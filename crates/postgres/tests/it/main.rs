@@ -12,6 +12,8 @@ mod outage;
 mod required;
 #[path = "../../../../tests/servers/postgres.rs"]
 mod server;
+#[path = "../../../../tests/servers/windows.rs"]
+mod windows;
 
 #[test]
 fn tests_with_postgres_pass() {

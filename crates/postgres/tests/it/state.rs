@@ -15,6 +15,7 @@ use softland_session::core::NanoUsd;
 use crate::alike::check_alike;
 use crate::outage::{wait_for_answer, wait_for_balance, wanted};
 use crate::server::PostgresServer;
+use crate::windows::check_against_model;
 
 pub(crate) fn connect(server: &PostgresServer) -> PostgresState {
     softland_postgres::connect(&server.url()).expect("an address")
@@ -38,6 +39,14 @@ async fn the_state_on_postgres_does_what_every_state_does() {
 async fn conversations_on_postgres_are_found_as_those_in_memory() {
     let server = PostgresServer::start();
     check_alike(|| connect_empty(&server)).await;
+}
+
+#[test]
+#[ignore = "needs postgres"]
+fn windows_on_postgres_are_what_their_reservations_make_them() {
+    let server = PostgresServer::start();
+    let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
+    check_against_model(6, runtime, || (connect_empty(&server).with_given_times(), false));
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 mod keys;
 mod loss;
+mod records;
 mod state;
+mod tls;
 
 #[path = "../../../../tests/servers/alike.rs"]
 mod alike;
@@ -12,6 +14,10 @@ mod outage;
 mod required;
 #[path = "../../../../tests/servers/redis.rs"]
 mod server;
+#[path = "../../../../tests/servers/records.rs"]
+mod stories;
+#[path = "../../../../tests/servers/windows.rs"]
+mod windows;
 
 #[test]
 fn tests_with_redis_pass() {

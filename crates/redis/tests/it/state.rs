@@ -16,6 +16,7 @@ use softland_session::core::{Digest, NanoUsd};
 use crate::alike::check_alike;
 use crate::outage::wanted;
 use crate::server::RedisServer;
+use crate::windows::check_against_model;
 
 pub(crate) fn connect(server: &RedisServer) -> RedisState {
     softland_redis::connect(&server.url()).expect("an address")
@@ -48,6 +49,17 @@ async fn conversations_on_redis_are_found_as_those_in_memory() {
         connect(&server)
     };
     check_alike(make).await;
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn windows_on_redis_are_what_their_reservations_make_them() {
+    let server = RedisServer::start();
+    let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
+    check_against_model(16, runtime, || {
+        server.command(&["flushall"]);
+        (connect(&server).with_given_times(), false)
+    });
 }
 
 /// A whole request of a run, with everything that it can bring.
