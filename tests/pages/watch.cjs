@@ -319,6 +319,48 @@ async function budgeted(browser, pages) {
   ok("budgets stand as a tree, with what is left, and accounts with what they have spent");
 }
 
+// What requests have cost, as charts whose numbers are texts, too.
+async function charted(browser, pages) {
+  const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
+  const today = Math.floor(Date.now() / 86400000) * 86400000;
+  const name = (before) => new Date(today - before * 86400000).toISOString().slice(0, 10);
+  const sum = (cost_usd, unpriced_requests = 0) => ({ requests: 1, cost_usd, unpriced_requests });
+  const rows = {
+    day: [{ day: name(9), ...sum(1) }, { day: name(2), ...sum(4) }, { day: name(0), ...sum(2, 1) }],
+    key: [{ key: "<b>ana</b>", ...sum(1) }, { key: null, ...sum(6, 1) }],
+    model: Array.from({ length: 12 }, (_, at) => ({ model: "m".repeat(60) + at, ...sum(at / 10) })),
+    agent: [{ agent: null, ...sum(7, 1) }], account: [],
+  };
+  await page.route("**/api/usage?*", (route) => {
+    const by = new URL(route.request().url()).searchParams.get("by");
+    return route.fulfill({ json: { v: 1, by: [by], more: false, rows: rows[by] } });
+  });
+  await page.goto(pages + (pages.includes("#") ? "" : "#"));
+  await page.getByRole("link", { name: "Totals" }).click();
+  const days = page.getByRole("figure", { name: "Spent by day (UTC)" });
+  await days.waitFor({ timeout: TIME });
+  const heights = await days.locator("rect").evaluateAll((nodes) => nodes.map((node) => Number(node.getAttribute("height"))));
+  assert.deepEqual(heights.slice(-10), [25, 0, 0, 0, 0, 0, 0, 100, 0, 50]);
+  assert.equal(heights.length, 31, "30 days, and the rest of the first one");
+  const on = await page.evaluate((at) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" }).format(at), today - 2 * 86400000);
+  assert.equal(await days.getByRole("img").getAttribute("aria-label"), "at least $7.00 in 31 days, at most $4.00 on " + on);
+  const bars = (group) => page.getByRole("figure", { name: "Spent by " + group }).locator("li").evaluateAll((nodes) =>
+    nodes.map((node) => [...node.querySelectorAll("span")].map((part) => part.textContent).concat(node.querySelector("rect").getAttribute("width"))));
+  assert.deepEqual(await bars("key"), [["no key", "at least $6.00", "100%"], ["<b>ana</b>", "$1.00", 100 / 6 + "%"]]);
+  const models = await bars("model");
+  assert.deepEqual(models.map((row) => row[1]), ["$1.10", "$1.00", "$0.9", "$0.8", "$0.7", "$0.6", "$0.5", "$0.4", "$0.6"]);
+  assert.equal(models.at(-1)[0], "4 others");
+  assert.equal(await page.getByRole("figure", { name: "Spent by agent" }).count(), 0, "no request has an agent");
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, "nothing is wider than the page");
+  const sizes = await page.locator(".charts figure").evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().width));
+  assert.ok(Math.min(...sizes) > 300, "each chart has the width of the page: " + sizes);
+  await shot(page, "charts-narrow");
+  await accessible(page, "charts, narrow");
+  await page.close();
+  ok("what was spent stands as charts by day, key, model and agent, and as text");
+}
+
 async function looks(browser, pages) {
   for (const [name, options] of [
     ["dark", { colorScheme: "dark" }],
@@ -378,6 +420,7 @@ async function main() {
     await page.close();
     await looks(browser, pages);
     await budgeted(browser, pages);
+    await charted(browser, pages);
     await long(browser, pages, gateway);
     await audit(browser, pages, work, { ok, shot, accessible });
     await heavy(browser, binary, work, { ok });

@@ -1,6 +1,7 @@
 // The list of runs, the way between the pages, totals, and cancelling.
 
 import { budgets, spending } from "/budgets.js";
+import { charts } from "/charts.js";
 import { Feed, Refused, ask, hasToken, setToken } from "/feed.js";
 import { clean, confirmed, count, el, money, time } from "/text.js";
 import { takeToken } from "/token.js";
@@ -382,7 +383,9 @@ async function totals() {
         fact("Landed", String(got.all.landed)), fact("Stopped", String(got.all.stopped)),
         fact("Wasted", atLeast(got.all.wasted_usd, got.all), "by turns that signals name"),
         fact("Outside of runs", money(got.beside.spend_usd), count(got.beside.requests, "request") + " without tools")));
-      if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"), ...await spending(Number($("days").value)));
+      const days = Number($("days").value);
+      parts.push(...await charts(days));
+      if (got.all.runs) parts.push(...table("By day", got.by_day, "Day", true), ...table("By model", got.by_model, "Model"), ...table("By agent", got.by_agent, "Agent or client"), ...await spending(days));
       else parts.push(el("p", { className: "faint", textContent: "No run in this time." }));
     } else {
       parts.push(el("p", { className: "notice", textContent: (got.trouble ? clean(got.trouble) : "No ledger is kept") + ": these are the sums since the gateway began." }),

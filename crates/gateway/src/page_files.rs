@@ -15,6 +15,7 @@ pub(crate) fn find_file(path: &str) -> Option<(&'static str, &'static [u8])> {
         "/app.js" => (SCRIPT, include_bytes!("../pages/app.js")),
         "/view.js" => (SCRIPT, include_bytes!("../pages/view.js")),
         "/budgets.js" => (SCRIPT, include_bytes!("../pages/budgets.js")),
+        "/charts.js" => (SCRIPT, include_bytes!("../pages/charts.js")),
         "/feed.js" => (SCRIPT, include_bytes!("../pages/feed.js")),
         "/trouble.js" => (SCRIPT, include_bytes!("../pages/trouble.js")),
         "/audit" => (HTML, AUDIT.as_bytes()),
