@@ -29,6 +29,7 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     ),
     ("crates/restate/tests/it/agents.rs", 2, "a model and a tool that take their time"),
     ("tests/engine/stack.py", 1, "a model that takes its time"),
+    ("tests/fleet/capacity.py", 2, "counters of a time in which nobody asks; the last notes come"),
     ("tests/fleet/world.py", 2, "a provider that takes its time"),
     ("tests/mcp/tour.cjs", 1, "the stream of an answer opens, and no one outside can see it"),
     ("tests/notebook/odd.cjs", 1, "a connection that is lost after a while"),
