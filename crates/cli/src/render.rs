@@ -14,7 +14,7 @@ mod tree;
 mod view;
 mod writer;
 
-pub(crate) use summary::render_summary;
+pub(crate) use summary::{SIMULATED, render_summary};
 pub(crate) use text::{
     MIN_WIDTH, flow_items, format_count, format_token_sums, group_digits, harmless_char,
     harmless_line,

@@ -19,7 +19,9 @@ mod table;
 
 use kept::ListedRun;
 pub(crate) use ledgers::{Ledgers, OpenLedger, choose_shown, inspect_ledger, read_failure};
-pub(crate) use table::{describe_end, format_cost, format_dollars, format_minute, format_tokens};
+pub(crate) use table::{
+    describe_end, format_cost, format_dollars, format_minute, format_tokens, is_simulated,
+};
 
 /// Lists or deletes runs.
 pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {

@@ -8,9 +8,11 @@ use softland_ledger::{Run, format_timestamp};
 
 use crate::args::ShowArgs;
 use crate::failure::Failure;
-use crate::render::{Writer, flow_items, format_count};
+use crate::render::{SIMULATED, Writer, flow_items, format_count};
 use crate::run::state;
-use crate::runs::{self, Ledgers, OpenLedger, describe_end, format_cost, format_tokens};
+use crate::runs::{
+    self, Ledgers, OpenLedger, describe_end, format_cost, format_tokens, is_simulated,
+};
 
 mod blocks;
 mod call;
@@ -117,6 +119,7 @@ fn render_head(run: &Run, width: usize) -> String {
     let calls = run.tool_calls.map(|calls| format_count(calls, "tool call"));
     let cost = match format_cost(run).as_str() {
         "?" => "cost unknown (no price for this model)".to_owned(),
+        cost if is_simulated(run) => cost.to_owned() + SIMULATED,
         cost => cost.to_owned(),
     };
     let took = [

@@ -14,6 +14,8 @@ use crate::policy::{Limit, REACHED, list_limits};
 
 /// The assistant message in place of an empty turn.
 pub const NO_ANSWER: &str = "[no answer]";
+/// The first line of an answer that softland gives in the model's place.
+pub const LOCAL_ANSWER: &str = "[This answer is softland's, not the model's.]";
 /// The user message of a nudge.
 pub const NUDGE: &str = "Please continue.";
 /// The user message after cut text.

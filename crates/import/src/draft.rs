@@ -1,17 +1,20 @@
 //! A turn and its results, assembled from pieces.
 
-use softland_session::TextReader;
 use softland_session::core::{
-    Call, Digest, FinishedTurn, NanoUsd, Stop, ToolResult, UserMessage, UserText,
+    Call, Digest, FinishedTurn, NanoUsd, Outcome, Stop, ToolResult, UserMessage, UserText,
 };
 use softland_session::wire::json::Str;
 use softland_session::wire::{ExtraCharges, ServiceTier, Tokens};
+use softland_session::{TextReader, find_local_answer, read_local_reason};
 
 use crate::step::{ActivityRow, ConversationId, RequestUsage, TurnStep, TurnUsage, UserStep};
 use crate::step_output::StepOutput;
 
 /// Output tokens that may be no real count (`docs/audit.md`): Claude Code mostly records 1 to 10.
 const PLACEHOLDER: u64 = 5;
+
+/// Words of the first line of softland's own answers that JSON never escapes.
+const LOCAL_WORDS: &str = "[This answer is softland";
 
 /// A turn of the model that is being read.
 #[derive(Debug, Default)]
@@ -38,6 +41,10 @@ pub(crate) struct TurnDraft {
     /// The uses of the provider's tools that the content shows, and the tier that is recorded beside
     /// the usage.
     pub(crate) charges: ExtraCharges,
+    /// True if the answer, or the end of it, is softland's own.
+    pub(crate) local: bool,
+    /// The reason that softland's own answer gives.
+    pub(crate) local_reason: Option<String>,
 }
 
 /// A call, kept until its turn is over.
@@ -53,6 +60,13 @@ impl TurnDraft {
     pub(crate) fn add_text(&mut self, text: Str<'_>) {
         self.chars += text.char_count() as u64;
         self.seen.add_text(text);
+        // Few texts are looked at more closely.
+        if text.raw().contains(LOCAL_WORDS)
+            && let Some(answer) = find_local_answer(&text.unescape())
+        {
+            self.local = true;
+            self.local_reason = read_local_reason(answer).map(|reason| reason.to_string());
+        }
     }
 
     pub(crate) fn add_hidden(&mut self, text: Option<Str<'_>>) {
@@ -113,11 +127,18 @@ impl TurnDraft {
             output_tokens: Some(tokens.output).filter(|output| *output > PLACEHOLDER),
         };
         let usage = TurnUsage { tokens, estimated, recorded, chars: self.chars };
-        let (cost, time, line, row) = (self.cost, self.time, self.line, self.row);
+        // Where softland answered and no tokens came, nothing was sent.
+        let unsent = self.local && recorded && tokens.input_total().max(tokens.output) == 0;
+        let cost = self.cost.or_else(|| unsent.then_some(NanoUsd::ZERO));
+        let (time, line, row) = (self.time, self.line, self.row);
         let (model, submits) = (self.model.as_deref(), self.submits);
         let requests = &self.requests;
         let turn = TurnStep { finished, model, usage, submits, cost, time, line, requests, row };
         out.send_turn(talk, &turn);
+        if self.local {
+            let reason = self.local_reason.unwrap_or_default();
+            out.send_outcome(talk, Outcome::Stopped.word(), &reason);
+        }
     }
 }
 

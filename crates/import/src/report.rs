@@ -9,7 +9,7 @@ pub mod spending;
 
 use serde::Serialize;
 use softland_session::core::policy::Policy;
-use softland_session::core::{Evidence, NanoUsd, SignalKind};
+use softland_session::core::{Evidence, NanoUsd, Outcome, SignalKind};
 
 use crate::export::RunTrajectory;
 use crate::step::TurnUsage;
@@ -204,8 +204,17 @@ pub struct ListedSignal {
 pub struct RunEnded {
     /// `answered`, `landed`, `stopped`, `failed` or `cancelled`.
     pub outcome: String,
-    /// The reason.
+    /// The reason; empty if only softland's own answer tells of the end and gives none.
     pub reason: String,
+}
+
+impl RunEnded {
+    /// Returns true if the run came to an answer, the model's or softland's own.
+    #[must_use]
+    pub fn has_answer(&self) -> bool {
+        let answers = [Outcome::Answered, Outcome::Landed, Outcome::Stopped];
+        answers.iter().any(|outcome| outcome.word() == self.outcome)
+    }
 }
 
 /// The effect that a policy would have had on a run.
@@ -243,7 +252,7 @@ pub struct RunDetails {
     pub wasted_unpriced: u64,
     /// The number of turns without a known cost.
     pub unpriced_turns: u64,
-    /// True if the run ended in a final answer.
+    /// True if the run ended in a final answer of the model, and softland did not end it.
     pub answered: bool,
     /// True if the run is made of rows, which say nothing about calls.
     pub rows: bool,

@@ -47,6 +47,9 @@ pub(crate) fn read_events(input: &mut Input<'_>, out: &mut StepOutput<'_>) {
     }
 }
 
+/// The intervention by which softland answers in the model's place.
+const LOCAL_ANSWER: &str = "local_answer";
+
 /// The calling run and the session of each run that another run called.
 type Callers = BTreeMap<String, (String, String)>;
 
@@ -144,6 +147,12 @@ impl RecordedRun {
             "tool_execute" => self.take_call(out, talk, event, fields),
             "tool_result" => self.take_result(event, fields),
             "usage" => self.add_usage(out, talk, event, fields),
+            "intervention" if fields.text("intervention").as_deref() == Some(LOCAL_ANSWER) => {
+                let draft = self.draft.as_mut().filter(|(number, _)| *number == event.turn);
+                if let Some((_, draft)) = draft {
+                    draft.local |= !fields.is_true("observed");
+                }
+            }
             "signal" => self.noted.extend(read_signal(event.turn, fields)),
             // A run that a gateway governed has no single calls, but their number.
             "done" | "error" => {
@@ -272,6 +281,10 @@ impl RecordedRun {
     fn end_turn(&mut self, out: &mut StepOutput<'_>, talk: ConversationId) {
         let Some((number, mut draft)) = self.draft.take() else { return };
         self.turns.push(number);
+        // Each request has its usage. Where softland answered and none came, nothing was sent.
+        if draft.local && draft.requests.is_empty() {
+            draft.cost = draft.cost.or(Some(NanoUsd::ZERO));
+        }
         for (id, name, input) in std::mem::take(&mut self.started) {
             // A call that was cut off does not count; without recorded content, nothing tells.
             let cut = !input.is_empty() && Fields::from_json(&input).is_err();

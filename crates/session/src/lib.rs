@@ -44,6 +44,7 @@ pub use exchange::{
 };
 pub use facts::{ResultReader, TextReader, read_result};
 pub use kept::{Kept, RunMemory};
+pub use local::{find_local_answer, read_local_reason};
 pub use out::{Event, Intervention, Output, ShapeNote};
 pub use outline::{ModelTurn, Outline, ShownCall};
 pub use past::Past;

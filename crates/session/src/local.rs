@@ -37,7 +37,7 @@ pub(crate) fn write_answer(
     said: &str,
     reader: Option<&TagReader>,
 ) -> String {
-    let mut text = String::from("[This answer is softland's, not the model's.]\n\n");
+    let mut text = format!("{}\n\n", lines::LOCAL_ANSWER);
     text.push_str(&explain_reason(because));
     let used = run.used();
     text.push_str(&format!(" Done so far: {}", format_count(used.calls, "tool call")));
@@ -83,7 +83,7 @@ fn explain_reason(because: Option<&Because>) -> String {
              gave no answer."
         ),
         reason => {
-            let other = if *reason == Reason::Budget { "budget" } else { "a limit" };
+            let other = if *reason == Reason::Budget { BUDGET } else { "a limit" };
             let key = reason.policy_key().unwrap_or(other);
             let tool = match reason {
                 Reason::Tool(tool) => format!(" of {tool}"),
@@ -105,6 +105,60 @@ fn explain_reason(because: Option<&Because>) -> String {
         }
     }
 }
+
+/// Returns the answer of softland's own in a text that a model seems to have written, from its first
+/// line on. Words that the model had shown before may stand in front of it.
+#[must_use]
+pub fn find_local_answer(text: &str) -> Option<&str> {
+    let begins = |text: &str| {
+        let rest = text.strip_prefix(lines::LOCAL_ANSWER);
+        rest.is_some_and(|rest| rest.starts_with("\n\n"))
+    };
+    if begins(text) {
+        return Some(text);
+    }
+    let mut places = text.match_indices(lines::LOCAL_ANSWER);
+    places.find_map(|(at, _)| {
+        let (before, answer) = text.split_at_checked(at)?;
+        (before.ends_with("\n\n") && begins(answer)).then_some(answer)
+    })
+}
+
+/// Returns the reason that an answer of softland's own gives, if it gives one.
+#[must_use]
+pub fn read_local_reason(answer: &str) -> Option<Reason> {
+    let why = answer.strip_prefix(lines::LOCAL_ANSWER)?.trim_start();
+    let opened = [
+        ("The model's turns were empty", Reason::Empty),
+        ("The model gave ", Reason::Stale),
+        ("The model refused", Reason::Refusal),
+        ("The model's output was cut", Reason::Truncated),
+        ("The model's newest turn was empty", Reason::Provider),
+    ];
+    let of_turns = opened.into_iter().find(|(opening, _)| why.starts_with(opening));
+    if let Some((_, reason)) = of_turns {
+        return Some(reason);
+    }
+    let sentence = why.split("\n\n").next()?;
+    if let Some((_, rest)) = sentence.split_once("caught in a loop (") {
+        let word = rest.split_once(':')?.0;
+        return Reason::ALL.iter().find(|reason| reason.to_string() == word).cloned();
+    }
+    let (_, rest) = sentence.split_once(" limit (")?;
+    let named = rest.split_once(": ")?.0;
+    if named == BUDGET {
+        return Some(Reason::Budget);
+    }
+    let (key, tool) = named.split_once(" of ").unwrap_or((named, ""));
+    let of_key = Reason::ALL.iter().find(|reason| reason.policy_key() == Some(key))?;
+    Some(match of_key {
+        Reason::Tool(_) => Reason::Tool(tool.to_owned()),
+        reason => reason.clone(),
+    })
+}
+
+/// The name of the limit of an account, which is no key of a policy.
+const BUDGET: &str = "budget";
 
 /// True if a limit of money or tokens is not used up, but too near for a further request.
 fn fits_no_more(reason: &Reason, used: &Quantity, limit: &Quantity) -> bool {
@@ -231,4 +285,45 @@ fn shorten_text(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(most).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use softland_core::NanoUsd;
+
+    use super::*;
+
+    #[test]
+    fn a_local_answer_is_found_again_with_its_reason() {
+        let mut becauses: Vec<Because> = Reason::ALL
+            .iter()
+            .filter(|reason| !matches!(reason, Reason::Final | Reason::User | Reason::Journal))
+            .map(|reason| Because::from_counts(reason.clone(), 3, 3))
+            .collect();
+        becauses.push(Because::from_counts(Reason::Tool("a of b".into()), 5, 5));
+        let money = |nano| Quantity::Money(NanoUsd(nano));
+        becauses.push(Because {
+            needed: Some(NanoUsd(7)),
+            ..Because::new(Reason::Cost, money(1), money(2))
+        });
+        for because in becauses {
+            let why = explain_reason(Some(&because));
+            let answer = format!("{}\n\n{why} Done so far: 1 tool call.", lines::LOCAL_ANSWER);
+            for before in ["", "I will look.\n\n"] {
+                let text = format!("{before}{answer}");
+                assert_eq!(find_local_answer(&text), Some(&*answer));
+            }
+            assert_eq!(read_local_reason(&answer), Some(because.reason), "{why}");
+        }
+        let unknown = format!("{}\n\n{}", lines::LOCAL_ANSWER, explain_reason(None));
+        assert_eq!(find_local_answer(&unknown), Some(&*unknown));
+        assert_eq!(read_local_reason(&unknown), None);
+        for quoted in [
+            format!("It says {}\n\nand stops.", lines::LOCAL_ANSWER),
+            format!("{} is its first line.", lines::LOCAL_ANSWER),
+            lines::LOCAL_ANSWER.to_owned(),
+        ] {
+            assert_eq!(find_local_answer(&quoted), None, "{quoted}");
+        }
+    }
 }

@@ -61,9 +61,9 @@ pub(super) fn describe_ended_runs(report: &Report) -> Option<String> {
     for ended in report.runs.iter().filter(|run| was_ended(run)).filter_map(|r| r.ended.as_ref()) {
         *kinds.entry((&ended.outcome, &ended.reason)).or_insert(0) += 1;
     }
-    let each = kinds
-        .into_iter()
-        .map(|((outcome, reason), runs)| format!("{} {outcome} ({reason})", group_digits(runs)));
+    let each = kinds.into_iter().map(|((outcome, reason), runs)| {
+        format!("{} {outcome}{}", group_digits(runs), bracket_reason(reason))
+    });
     let each = each.collect::<Vec<_>>().join(", ");
     (!each.is_empty()).then(|| format!("softland ended at the time: {each}"))
 }
@@ -71,7 +71,12 @@ pub(super) fn describe_ended_runs(report: &Report) -> Option<String> {
 /// Describes the recorded end of a run that softland ended.
 pub(super) fn describe_end(run: &RunReport) -> Option<String> {
     let ended = run.ended.as_ref().filter(|_| was_ended(run))?;
-    Some(format!("was {} at the time ({})", ended.outcome, ended.reason))
+    Some(format!("was {} at the time{}", ended.outcome, bracket_reason(&ended.reason)))
+}
+
+/// Puts a reason into brackets, if there is one.
+fn bracket_reason(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
 /// Describes what was lost to the cache, if anything was.
@@ -111,6 +116,7 @@ fn name_change(kind: &str) -> Option<&'static str> {
         "lost_edited" => "a new session for each new task",
         "lost_idle" => "a compaction before long pauses",
         "lost_model" => "one model in a conversation",
+        "system" => "1,000 tokens less before the first message",
         "oversized" => "parts of large results instead of all",
         "repeat" | "cycle" | "errors" | "empty" | "trivial" | "stale" | "truncated" => {
             "an end to loops and silence"
@@ -160,5 +166,31 @@ pub(super) fn source_position(run: &RunReport) -> String {
     match run.line {
         Some(line) => format!("{}:{line}", run.source),
         None => run.source.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d17_the_largest_saving_is_named_first() {
+        let finding = |kind, nano| Finding {
+            kind,
+            saves_at_most_usd: Some(NanoUsd(nano)),
+            ..Finding::default()
+        };
+        let found = [
+            finding("repeat", 3_400_000),
+            finding("errors", 600_000),
+            finding("system", 27_300_000),
+        ];
+        assert_eq!(
+            describe_savings(&found).as_deref(),
+            Some(
+                "What would have saved most: 1,000 tokens less before the first message (at most \
+                 $0.0273) · an end to loops and silence (at most $0.0040)"
+            )
+        );
     }
 }

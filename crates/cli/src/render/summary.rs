@@ -90,6 +90,9 @@ fn format_time(took: Duration) -> String {
     }
 }
 
+/// The words behind the cost of a run whose models are simulated.
+pub(crate) const SIMULATED: &str = " simulated, nothing was paid";
+
 fn format_cost(cost: Option<f64>, simulated: bool) -> String {
     let amount = match cost {
         None => return "cost unknown (no price for this model)".to_owned(),
@@ -97,7 +100,7 @@ fn format_cost(cost: Option<f64>, simulated: bool) -> String {
         Some(cost) if cost < 1.0 => format!("${cost:.4}"),
         Some(cost) => format!("${cost:.2}"),
     };
-    if simulated { format!("{amount} simulated, nothing was paid") } else { amount }
+    if simulated { amount + SIMULATED } else { amount }
 }
 
 #[cfg(test)]

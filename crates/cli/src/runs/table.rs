@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::kept::ListedRun;
 use crate::render::{format_count, format_token_sums, group_digits, harmless_line};
+use crate::sim::simulated_name;
 
 /// The least width of the last column.
 const END_WIDTH: usize = 24;
@@ -26,7 +27,7 @@ const COLUMNS: [Column; 9] = [
     ("TURNS", true, 2, |one| group_digits(one.run.turns)),
     ("CALLS", true, 2, |one| format_known(one.run.tool_calls)),
     ("TOKENS", true, 4, |one| format_known(one.usage().map(sum_tokens))),
-    ("COST", true, 1, |one| format_cost(&one.run)),
+    ("COST", true, 1, cost_cell),
 ];
 
 fn format_known(number: Option<u64>) -> String {
@@ -133,6 +134,17 @@ pub(crate) fn describe_end(run: &Run) -> String {
         text += ", only observed";
     }
     text
+}
+
+/// Formats the cost of a run for the table. Before it stands that it is simulated, if it is.
+fn cost_cell(one: &ListedRun) -> String {
+    let cost = format_cost(&one.run);
+    if cost != "?" && is_simulated(&one.run) { format!("simulated {cost}") } else { cost }
+}
+
+/// Returns true if the model of a run is simulated, so that nobody paid its cost.
+pub(crate) fn is_simulated(run: &Run) -> bool {
+    run.model.as_deref().is_some_and(|model| simulated_name(model).is_some())
 }
 
 /// Formats the cost of a run: `?` if it is unknown, and with a `+` if a part of it is unknown.

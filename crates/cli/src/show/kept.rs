@@ -13,10 +13,10 @@ use super::blocks::ShownStep;
 use super::steps;
 use crate::args::ShowArgs;
 use crate::failure::Failure;
-use crate::render::{Writer, flow_items, format_count, group_digits};
+use crate::render::{SIMULATED, Writer, flow_items, format_count, group_digits};
 use crate::run::state;
 use crate::runs::{self, format_dollars};
-use crate::sim::posed_model;
+use crate::sim::{posed_model, simulated_name};
 
 /// Finds the journal of the named run, if there is one. The name is an id of the state folder,
 /// including a sub-agent's (`RUN.2`), or the file of a journal.
@@ -97,7 +97,7 @@ fn render_head(told: &ReplayedJournal, run: &str, start: &StartRecord, width: us
         let usage = report.usage;
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         took.push(format!("{} tokens in, {} out", group_digits(input), group_digits(usage.output)));
-        took.push(format_cost(report));
+        took.push(format_cost(told, run, report));
     }
     let first = vec![run.to_owned(), describe_end(told, run)];
     let mut text = String::new();
@@ -111,7 +111,7 @@ fn render_head(told: &ReplayedJournal, run: &str, start: &StartRecord, width: us
         let depth = child.matches('.').count() - run.matches('.').count();
         let mut items = vec![child.clone(), start.agent.clone(), describe_end(told, child)];
         items.extend(count_steps(told, child));
-        items.extend(find_report(told, child).map(format_cost));
+        items.extend(find_report(told, child).map(|report| format_cost(told, child, report)));
         text += &format!("{}{}\n", "  ".repeat(depth), items.join(" · "));
     }
     text + "\n"
@@ -167,9 +167,15 @@ fn describe_end(told: &ReplayedJournal, run: &str) -> String {
     text
 }
 
-fn format_cost(report: &Report) -> String {
-    let cost = report.cost_usd.and_then(NanoUsd::from_dollars);
-    cost.map_or_else(|| "cost unknown (no price for this model)".to_owned(), format_dollars)
+/// Formats the cost of a run with those below it, and says if nobody paid it.
+fn format_cost(told: &ReplayedJournal, run: &str, report: &Report) -> String {
+    let Some(cost) = report.cost_usd.and_then(NanoUsd::from_dollars) else {
+        return "cost unknown (no price for this model)".to_owned();
+    };
+    let below = runs_below(told, run).into_iter().map(|(_, start)| start);
+    let mut starts = told.starts.get(run).into_iter().chain(below);
+    let simulated = starts.all(|start| simulated_name(&start.model).is_some());
+    format_dollars(cost) + if simulated { SIMULATED } else { "" }
 }
 
 /// Converts an event to a step, with the fields that a ledger records.

@@ -496,7 +496,7 @@ fn a_journal_is_read_as_its_events_are() {
             let [of_journal, of_events] = [&journal, &events].map(|path| audit(&[path]));
             assert_eq!(of_journal["unreadable"], json!([]), "{name}");
             assert_eq!(of_journal["sources"][0]["kind"], json!("softland"));
-            for key in ["run", "turns", "tool_calls", "usage", "cost_usd"] {
+            for key in ["run", "turns", "tool_calls", "usage", "cost_usd", "end"] {
                 let [own, other] = [&of_journal, &of_events].map(|report| &runs(report)[0][key]);
                 assert_eq!(own, other, "{name} {key}");
             }

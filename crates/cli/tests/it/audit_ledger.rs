@@ -82,3 +82,24 @@ fn a_ledger_that_a_gateway_has_just_written_is_read_as_it_is() {
     again.signal("INT");
     again.ended();
 }
+
+/// A price of 0 would make a limit of money void.
+#[test]
+fn d12_a_suggested_price_is_refused_until_it_is_filled_in() {
+    let folder = tempdir().unwrap();
+    let said_once = json!({"id": "s", "model": "nobodys-model", "messages": [
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": "That is how it is.",
+            "usage": {"input_tokens": 1000, "output_tokens": 100}},
+    ]});
+    let recorded = file(folder.path(), "s.json", &said_once.to_string());
+    let report = audit(Path::new(&recorded));
+    let entry = report["models"][0]["price_entry"].as_str().unwrap();
+    let text = said(&["audit", &recorded]).status(0).stdout;
+    assert!(entry.lines().all(|line| text.contains(line)), "{entry}\n{text}");
+    let pasted = file(folder.path(), "prices.toml", entry);
+    said(&["check", &pasted]).status(2).says("price.input: must be an amount of dollars");
+    said(&["audit", &recorded, "--policy", &pasted]).status(2).says("price.input: must be");
+    file(folder.path(), "prices.toml", &entry.replace("\"?\"", "2"));
+    said(&["check", &pasted]).status(0);
+}

@@ -105,3 +105,19 @@ fn c85_what_is_shown_again_has_its_own_time() {
     let results = shown.lines().filter(|line| line.contains("← read_file")).count();
     assert!(calls > 0 && calls == results, "{shown}");
 }
+
+#[test]
+fn d18_simulated_money_is_called_so_where_runs_are_listed_and_shown() {
+    let folder = tempdir().unwrap();
+    let mut command = softland();
+    command.env("XDG_STATE_HOME", folder.path()).arg("run").arg(analyst()).arg("--root");
+    said_by(command.arg(notes()).args(["What is it?", "--model", "sim/reader"])).status(0);
+    let tell = |args: &[&str]| {
+        said_by(softland().env("XDG_STATE_HOME", folder.path()).args(args)).status(0).stdout
+    };
+    let listed = tell(&["runs"]);
+    let [heading, line] = listed.lines().collect::<Vec<_>>()[..] else { panic!("{listed}") };
+    assert!(heading.contains("COST") && line.contains("  simulated $0.0"), "{listed}");
+    let shown = tell(&["show", "last"]);
+    assert!(shown.contains(" simulated, nothing was paid\n"), "{shown}");
+}

@@ -8,6 +8,7 @@
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
+use softland_session::core::lines::LOCAL_ANSWER;
 use softland_session::core::policy::Policy;
 use softland_session::local_response;
 use softland_session::wire::Api;
@@ -79,8 +80,8 @@ pub(super) fn stop_unread(
     services.meter.count_event("unread_stopped");
     services.meter.count_intervention("stop");
     let text = format!(
-        "[This answer is softland's, not the model's.]\n\nThe request was not sent: softland could not \
-         read it ({why}), so the limits that hold for it could not be kept."
+        "{LOCAL_ANSWER}\n\nThe request was not sent: softland could not read it ({why}), so the \
+         limits that hold for it could not be kept."
     );
     let streams = glimpse.streams || takes_events(&parts.headers);
     let model = glimpse.model.unwrap_or_default();

@@ -117,6 +117,8 @@ impl OpenRun {
         (cost, held): (Option<NanoUsd>, (NanoUsd, u64)),
         class: TurnClass,
     ) {
+        // A run that went on had not ended.
+        self.ended = None;
         let usage = UsageSum::from_turn(&turn.usage);
         self.usage.add(&usage);
         let own = turn.finished.calls.iter().filter(|call| !call.server);

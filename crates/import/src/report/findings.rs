@@ -13,7 +13,7 @@ use softland_session::core::{NanoUsd, SignalKind};
 
 use super::full::format_price_entry;
 use super::spending::{Grouping, format_time, group_runs};
-use super::{Report, RunReport, sum_costs};
+use super::{Report, RunEnded, RunReport, sum_costs};
 
 /// Pieces of evidence that a finding names.
 const NAMED: usize = 5;
@@ -131,7 +131,10 @@ fn find_signal(report: &Report, kind: SignalKind) -> Option<Finding> {
 
 /// Runs whose recording shows no final answer.
 fn find_abandoned(report: &Report) -> Option<Finding> {
-    let open = |run: &&RunReport| !run.beside.answered && !run.beside.rows && run.agent.is_none();
+    let open = |run: &&RunReport| {
+        let ended = run.ended.as_ref().is_some_and(RunEnded::has_answer);
+        !(run.beside.answered || ended || run.beside.rows) && run.agent.is_none()
+    };
     let runs: Vec<&RunReport> = report.runs.iter().filter(open).collect();
     let usd = sum_costs(runs.iter().map(|run| run.cost_usd));
     let total = report.totals.cost_usd.unwrap_or_default();
@@ -193,7 +196,10 @@ fn find_unpriced(report: &Report) -> Option<Finding> {
             count(turns, "turn"),
             names.join(", ")
         ),
-        advice: format!("Give them one in a file for --policy:\n{}", entries.join("\n")),
+        advice: format!(
+            "Give them one in a file for --policy, with your prices for each `?`:\n{}",
+            entries.join("\n")
+        ),
         ..Finding::default()
     })
 }

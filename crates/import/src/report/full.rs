@@ -242,13 +242,15 @@ impl ModelLine {
     }
 }
 
-/// Formats the entry of a config by which a model gets a price, in dollars for a million tokens.
+/// Formats the entry of a config by which a model gets a price, in dollars for a million tokens. The
+/// amounts are left to fill in: a config refuses the entry as it is, since a price of 0 would make a
+/// limit of money void.
 #[must_use]
 pub fn format_price_entry(model: &str) -> String {
     let mut name = Vec::new();
     softland_session::wire::json::write_str(&mut name, model);
     let name = String::from_utf8(name).unwrap_or_default();
     format!(
-        "[[price]]\nmodel = {name}\ninput = 0.0  # US dollars for a million tokens\noutput = 0.0\n"
+        "[[price]]\nmodel = {name}\ninput = \"?\"  # US dollars for a million tokens\noutput = \"?\"\n"
     )
 }

@@ -120,6 +120,16 @@ impl JournalRun {
                 });
             }
             "round" => {}
+            "end" => {
+                let report = record.object("report");
+                let word = |key| report.as_ref().and_then(|report| report.owned_text(key));
+                if let Some(outcome) = word("outcome") {
+                    self.conversation.flush(out);
+                    let reason = word("reason").unwrap_or_default();
+                    out.send_outcome(self.conversation.talk, &outcome, &reason);
+                }
+                return Ok(());
+            }
             _ => return Ok(()),
         }
         let ms = record.uint("ms").unwrap_or(0);

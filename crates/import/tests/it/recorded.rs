@@ -272,3 +272,52 @@ fn a_short_text_that_took_many_tokens_is_not_trivial() {
     assert_eq!(said(3), [SignalKind::Trivial]);
     assert!(!said(300).contains(&SignalKind::Trivial));
 }
+
+#[test]
+fn d12_a_turn_for_which_nothing_was_sent_costs_nothing() {
+    let local =
+        r#""intervention":"local_answer","because":{"reason":"cost","used":0.0,"limit":0.05}"#;
+    let done = r#""outcome":"stopped","reason":"cost","answered_by":"local","tool_calls":0"#;
+    let start = |run| (run, 0, "run_start", r#""model":"m","session":"s""#);
+    let unpriced = USAGE.replace("0.5", "null");
+    let report = audited(&log(&[
+        start("unsent"),
+        ("unsent", 1, "turn_start", ""),
+        ("unsent", 1, "intervention", local),
+        ("unsent", 0, "done", done),
+        // What was sent before has no price.
+        start("billed"),
+        ("billed", 1, "turn_start", ""),
+        ("billed", 1, "usage", &unpriced),
+        ("billed", 1, "intervention", local),
+        ("billed", 0, "done", done),
+    ]));
+    let unsent = find(&report, "unsent");
+    assert_eq!((unsent.turns, unsent.cost_usd), (1, Some(NanoUsd::ZERO)));
+    assert_eq!((find(&report, "billed").cost_usd, report.totals.unpriced_turns), (None, 1));
+    let found = report.find();
+    let named = found.iter().find(|one| one.kind == "unpriced").unwrap();
+    assert!(named.what.starts_with("1 turn of models without a known price: m"), "{}", named.what);
+}
+
+#[test]
+fn d16_a_run_that_softland_ended_is_not_one_without_an_answer() {
+    let mut events = Vec::new();
+    for (run, done) in [
+        ("landed", r#""outcome":"landed","reason":"tool_calls","tool_calls":1"#),
+        ("stopped", r#""outcome":"stopped","reason":"empty","tool_calls":1"#),
+        ("answered", r#""outcome":"answered","reason":"final","tool_calls":1"#),
+        ("failed", r#""outcome":"failed","reason":"provider","tool_calls":1"#),
+    ] {
+        events.push((run, 0, "run_start", r#""model":"m""#));
+        events.push((run, 1, "turn_start", ""));
+        events.push((run, 1, "usage", USAGE));
+        events.push((run, 1, "tool_execute", r#""id":"c","name":"grep","input":{}"#));
+        events.push((run, 1, "done", done));
+    }
+    let report = audited(&log(&events));
+    let found = report.find();
+    let open = found.iter().find(|one| one.kind == "abandoned").unwrap();
+    let places: Vec<&str> = open.evidence.iter().map(|place| &*place.run).collect();
+    assert_eq!((open.runs, places), (1, vec!["failed"]));
+}

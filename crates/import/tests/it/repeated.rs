@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use softland_import::report::Report;
-use softland_import::{FileReplay, ReadOptions, ReplaySettings, build_report, read_paths};
+use softland_import::{
+    FileReplay, ReadOptions, ReplaySettings, build_report, is_good_run, read_paths,
+};
 use softland_session::core::NanoUsd;
 
 /// Events of a gateway's run, which has cost a dollar a turn.
@@ -86,4 +88,82 @@ fn runs_of_a_session_that_nobody_else_recorded_stay() {
     let ledger = gateway_run("r1", "s1", 1) + &gateway_run("r2", "s1", 2);
     let report = audited(&[("events.jsonl", ledger), ("s9.jsonl", claude_session("s9"))]);
     assert_eq!(report.totals.runs, 3);
+}
+
+/// A session of Claude Code with an answer in each of these minutes.
+fn answers(session: &str, minutes: &[u32]) -> String {
+    let mut text = String::new();
+    for minute in minutes {
+        for (second, who, said) in [(0, "user", "Why"), (5, "assistant", "That is how it is in")] {
+            let usage = match who {
+                "user" => String::new(),
+                _ => format!(
+                    r#","id":"msg_{minute}","model":"claude-sonnet-4-5","stop_reason":"end_turn","usage":{{"input_tokens":10,"output_tokens":9}}"#
+                ),
+            };
+            writeln!(
+                text,
+                r#"{{"type":"{who}","sessionId":"{session}","uuid":"{who}-{minute}","timestamp":"2026-03-05T12:{minute:02}:{second:02}.000Z","message":{{"role":"{who}","content":[{{"type":"text","text":"{said} minute {minute}."}}]{usage}}}}}"#
+            )
+            .unwrap();
+        }
+    }
+    text
+}
+
+/// The end of each run of the session, in order of time.
+fn ends(report: &Report, session: &str) -> Vec<Option<String>> {
+    let of = report.runs.iter().filter(|run| run.session == session);
+    of.map(|run| run.ended.as_ref().map(|end| format!("{}/{}", end.outcome, end.reason))).collect()
+}
+
+#[test]
+fn d14_softlands_own_answer_in_a_recording_is_not_the_models() {
+    let local = "[This answer is softland's, not the model's.]\\n\\nThe run reached its limit \
+                 (tool_calls_limit: 3 of 3), and the model gave no answer. Done so far: 3 tool calls.";
+    let said = |session: &str, text: &str| {
+        let file = claude_session(session).replace("Hello, what can I do?", text);
+        // No message is in two files.
+        let file = file.replace("msg_1", &format!("msg_{session}"));
+        file.replace("\"u1\"", &format!("\"u{session}\"")).replace("u2", &format!("v{session}"))
+    };
+    let stopped = said("s1", local);
+    let quoted = said("s2", &format!("It says {local}"));
+    let unsent = said("s3", local).replace("claude-sonnet-4-5", "nobodys-model");
+    let unsent =
+        unsent.replace("_tokens\":10", "_tokens\":0").replace("_tokens\":9", "_tokens\":0");
+    let report = audited(&[("1.jsonl", stopped), ("2.jsonl", quoted), ("3.jsonl", unsent)]);
+    let good: Vec<bool> = report.runs.iter().map(is_good_run).collect();
+    assert_eq!(good, [false, true, false], "{:?}", report.runs);
+    let stopped = [Some("stopped/tool_calls".to_owned())];
+    assert_eq!((ends(&report, "s1"), ends(&report, "s3")), (stopped.to_vec(), stopped.to_vec()));
+    assert_eq!(ends(&report, "s2"), [None]);
+    assert_eq!(report.totals.unpriced_turns, 0, "nothing was sent for the last one");
+}
+
+#[test]
+fn d15_a_wrapped_session_has_the_ends_that_softland_recorded() {
+    let at = |minute: u32, run: &str, outcome: &str| {
+        let text = gateway_run(run, "s1", 1).replace("T12:00:", &format!("T12:{minute:02}:"));
+        text.replace("landed", outcome)
+    };
+    let three = [at(1, "r1", "answered"), at(3, "r2", "landed"), at(5, "r3", "stopped")].concat();
+    let all = [("s1.jsonl", answers("s1", &[1, 3, 5])), ("z.jsonl", three.clone())];
+    let report = audited(&all);
+    let ended = |outcome: &str| Some(format!("{outcome}/tool_calls"));
+    assert_eq!(ends(&report, "s1"), [ended("answered"), ended("landed"), ended("stopped")]);
+    let good: Vec<bool> = report.runs.iter().map(is_good_run).collect();
+    assert_eq!(good, [true, false, false]);
+    // A copy of the ledger changes nothing.
+    let [recording, ledger] = &all;
+    let report = audited(&[recording.clone(), ledger.clone(), ("zz.jsonl", three.clone())]);
+    assert_eq!(ends(&report, "s1"), [ended("answered"), ended("landed"), ended("stopped")]);
+    // The first two questions are one run of the ledger, which does not know the last one.
+    let two = [at(1, "r1", "landed"), at(5, "r2", "stopped")].concat();
+    let report = audited(&[("s1.jsonl", answers("s1", &[1, 3, 5, 7])), ("z.jsonl", two)]);
+    assert_eq!(ends(&report, "s1"), [None, ended("landed"), None, ended("stopped")]);
+    // It began after the session.
+    let late = at(9, "r1", "landed");
+    let report = audited(&[("s1.jsonl", answers("s1", &[1, 3])), ("z.jsonl", late)]);
+    assert_eq!(ends(&report, "s1"), [None, None]);
 }

@@ -285,3 +285,21 @@ fn a_row_does_not_tell_of_new_messages_and_small_money_is_not_nothing() {
     let system = found.iter().find(|one| one.kind == "system").unwrap();
     assert!(!system.advice.contains("$0.00 ") && !system.advice.contains("$0.00."), "{system:?}");
 }
+
+#[test]
+fn d17_a_shorter_context_saves_no_more_than_it_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    // Each has one turn: of a question of 11 tokens, and of what stands before it.
+    for (name, written) in [("a", 300), ("b", 400), ("c", 20_000)] {
+        let text = line(name, 1, "", [0; 4]) + &line(name, 1, name, [10, 0, written, 1]);
+        std::fs::write(folder.path().join(format!("{name}.jsonl")), text).unwrap();
+    }
+    let found = read(&[folder.path().to_owned()]).find();
+    let system = found.iter().find(|one| one.kind == "system").unwrap();
+    let (usd, saved) = (system.usd.unwrap(), system.saves_at_most_usd.unwrap());
+    // All of the small ones, and a twentieth of the large one.
+    let least = NanoUsd((300 - 20 + 400 - 20 + 980) * 6_250);
+    assert!(least < saved && saved < NanoUsd(1_750 * 6_250), "{saved} of {usd}");
+    let words = format!("saved at most ${:.4}", saved.to_dollars());
+    assert!(system.advice.contains(&words), "{words}: {}", system.advice);
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use softland_import::is_good_run;
 use softland_import::report::{Report, RunReport};
 
-use super::super::worst::describe_ended_runs;
+use super::super::worst::{describe_ended_runs, was_ended};
 use super::{OF_ALL, RunSource, escape_text, push_format};
 use crate::render::{format_count, group_digits};
 
@@ -16,7 +16,8 @@ pub(super) fn render_outcomes(report: &Report, of: RunSource) -> String {
     rows.push(("a final answer, no signal".to_owned(), number(&|run| is_good_run(run))));
     let answered = |run: &&RunReport| run.beside.answered && !is_good_run(run);
     rows.push(("a final answer, with signals".to_owned(), number(&answered)));
-    let other = |run: &&RunReport| !run.beside.answered && !run.beside.rows;
+    rows.push(("landed or stopped by softland".to_owned(), number(&|run| was_ended(run))));
+    let other = |run: &&RunReport| !run.beside.answered && !run.beside.rows && !was_ended(run);
     rows.push(("no final answer".to_owned(), number(&other)));
     rows.push(("not recorded (rows of numbers)".to_owned(), number(&|run| run.beside.rows)));
     let mut signals: BTreeMap<&str, u64> = BTreeMap::new();

@@ -15,6 +15,8 @@ use crate::report::{Report, RunReport, sum_costs};
 
 /// Tokens of the part of a large result that mostly is enough.
 const ENOUGH: u64 = 2_000;
+/// Tokens by which the context before the first message may well be shorter.
+const LESS: u64 = 1_000;
 /// The turns for which a large result has to stay, as the core's detector counts them.
 const STAYED: u64 = 10;
 /// The share of the bill in percent from which a part of it is named.
@@ -151,10 +153,16 @@ pub(super) fn find_system(report: &Report) -> Option<Finding> {
     let mut sizes: Vec<u64> = with.iter().map(|run| run.spending.system_tokens).collect();
     sizes.sort_unstable();
     let middle = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
-    let each = share(usd, 1000, middle);
+    // A context of fewer tokens cannot lose as many.
+    let less = |run: &&RunReport| {
+        let tokens = run.spending.system_tokens;
+        share(run.spending.system_usd, tokens.min(LESS), tokens)
+    };
+    let saved: NanoUsd = with.iter().map(less).sum();
     Some(Finding {
         kind: "system",
         usd: Some(usd),
+        saves_at_most_usd: Some(saved).filter(|saved| *saved > NanoUsd::ZERO),
         tokens: middle,
         runs: with.len() as u64,
         what: format!(
@@ -164,9 +172,10 @@ pub(super) fn find_system(report: &Report) -> Option<Finding> {
             percent(usd, total)
         ),
         advice: format!(
-            "Turn off servers and tools that are not used, and shorten memory files: 1,000 tokens \
+            "Turn off servers and tools that are not used, and shorten memory files: {} tokens \
              less would have saved at most {}.",
-            dollars(each)
+            digits(LESS),
+            dollars(saved)
         ),
         parts: parts_by(&report.runs, |run| run.spending.system_usd),
         ..Finding::default()

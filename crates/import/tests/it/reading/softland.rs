@@ -82,3 +82,34 @@ fn a_turn_of_a_journal_that_paused_is_one() {
     let (_, steps, unreadable) = one(format!("{start}\n{took}\n{took}\n"));
     assert_eq!((turns(&steps), unreadable.len()), (2, 0), "{steps:?}");
 }
+
+#[test]
+fn d13_a_journal_tells_how_its_runs_ended() {
+    let record = |run: &str, rest: &str| format!(r#"{{"v":1,"run":"{run}","ms":1,{rest}}}"#) + "\n";
+    let start = r#""kind":"start","messages":["{\"role\":\"user\",\"content\":\"go\"}"]"#;
+    let said = r#""kind":"took","nano":5,"messages":["{\"role\":\"assistant\",\"content\":\"All of it is done.\"}"]"#;
+    let end = r#""kind":"end","report":{"outcome":"landed","reason":"tool_calls","rung":"ask"}"#;
+    let child = start.replace(r#""kind""#, r#""parent":{"run":"r"},"kind""#);
+    let mut journal = [record("r", start), record("r", said), record("r.1", &child)].concat();
+    journal += &[record("r.1", said), record("r.1", end), record("r", end)].concat();
+    let (_, steps, unreadable) = one(&journal);
+    assert_eq!(unreadable, [""; 0]);
+    let ends: Vec<&String> = steps.iter().filter(|step| step.contains("ended")).collect();
+    assert_eq!(ends, ["1 ended landed/tool_calls", "0 ended landed/tool_calls"], "{steps:?}");
+    let report = |journal: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = super::common::put(folder.path(), "r.ndjson", journal);
+        let settings = softland_import::ReplaySettings::default();
+        let sink = |path: &std::path::Path| softland_import::FileReplay::new(&settings, path);
+        let options = softland_import::ReadOptions::default();
+        softland_import::build_report(softland_import::read_paths(&[path], &options, sink, |_| {}))
+    };
+    let good = |journal: &str| {
+        report(journal).runs.iter().filter(|run| softland_import::is_good_run(run)).count()
+    };
+    assert_eq!(good(&journal), 0, "softland landed both");
+    assert_eq!(good(&journal.replace("landed", "answered")), 2);
+    // What goes on after its end has not ended.
+    let went_on = report(&(journal + &record("r", said)));
+    assert_eq!(went_on.runs.iter().filter(|run| run.ended.is_some()).count(), 1);
+}
