@@ -58,6 +58,7 @@ def install(
     hosts: Iterable[str] = (),
     on_event: Callable[[Event], None] | None = None,
     ledger: str | None = None,
+    shared: str | None = None,
     on_failure: str | None = None,
     allow_unmetered: bool = False,
     tags: Iterable[str] = (),
@@ -72,7 +73,9 @@ def install(
 
     `hosts` are more hosts (`host` or `host:port`) to govern beside the known providers'.
     `on_event` is called with each event, a dict, after it happened. `ledger="sqlite:PATH"` keeps
-    what runs did. `on_failure` says what happens to a request if softland itself fails: `raise`
+    what runs did. `shared="redis://HOST:PORT"` (or `rediss:`, `postgres:`) keeps conversations and
+    money in a store, for all processes that name it; it cannot change after the first run or
+    request. `on_failure` says what happens to a request if softland itself fails: `raise`
     (the default under any limit) or `pass`. `allow_unmetered=True` lets requests pass that spend
     money which cannot be counted, although a limit of money holds.
 
@@ -86,7 +89,7 @@ def install(
         tags=tags,
         keys=keys,
     )
-    process.configure(on_event, ledger)
+    process.configure(on_event, ledger, shared)
     process.default = made
     _hooks.install()
 
@@ -110,7 +113,7 @@ def anthropic_middleware(
 
         anthropic.Anthropic(middleware=[softland.anthropic_middleware(tool_calls_limit=30)])
 
-    It takes what `install()` takes, but for `hosts`, `on_event` and `ledger`: whatever host the
+    It takes what `install()` takes, but for `hosts`, `on_event`, `ledger` and `shared`: whatever host the
     client asks is governed. No HTTP library is changed. Put it last, so that what other middleware
     writes into a request is governed too.
     """
@@ -129,6 +132,7 @@ def run(
     name: str | None = None,
     policy: str | None = None,
     *,
+    session: str | None = None,
     hosts: Iterable[str] = (),
     on_failure: str | None = None,
     allow_unmetered: bool = False,
@@ -141,6 +145,9 @@ def run(
     a run is a sub-agent's and shares the budget of the run around it. With policy keys, the run has
     limits of its own; else it has those of the run around it, or the installed ones.
 
+    Runs of one `session` share `session_cost_limit_usd`, those of other processes too if they have
+    the same `shared` store. Without a name, the outermost run is the session of those within it.
+
     `install()` or a client of softland's does the governing; a run only names what belongs together.
     """
     own = policy is not None or bool(keys) or bool(hosts) or bool(tags)
@@ -152,4 +159,4 @@ def run(
         tags=tags,
         keys=keys,
     )
-    return Run(name, made if own else None)
+    return Run(name, made if own else None, session)

@@ -41,7 +41,7 @@ def _split(arguments: dict[str, Any]) -> tuple[Policy, dict[str, Any]]:
 def Client(*, http: str | None = None, **arguments: Any) -> Any:
     """Returns an `httpx2.Client` (or `httpx.Client` with `http="httpx"`) with limits of its own.
 
-    Takes what `install()` takes, but for `on_event` and `ledger`, and everything that the
+    Takes what `install()` takes, but for `on_event`, `ledger` and `shared`, and everything that the
     library's client takes:
 
         anthropic.Anthropic(http_client=softland.Client(policy="coding", timeout=60))

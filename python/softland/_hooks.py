@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import threading
 from types import ModuleType
@@ -13,6 +14,17 @@ from typing import Any, Callable, Sequence
 from . import _http, _others
 
 _lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Begins anew in a forked child: a thread that it lacks may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
 # How to take out what was put in, by module.
 _undo: dict[str, Callable[[], None]] = {}
 

@@ -21,8 +21,9 @@ MARK = "softland"
 _OF_BODY = (b"content-encoding", b"content-length", b"transfer-encoding")
 PREFIX = "x-softland-"
 _PREFIX = PREFIX.encode()
+_SESSION = b"x-softland-session"
 # Seconds between two looks at a request that waits, the first and the longest.
-_FIRST_WAIT, _LONGEST_WAIT = 0.002, 0.05
+_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.05
 # Seconds behind a run's deadline at which a read gives up.
 _BEHIND = 0.02
 
@@ -49,8 +50,13 @@ class _Exchange:
         limits = [(name, None if one is None else one.settings) for name, one in around]
         named = None if run is None else (run.id, limits)
         query = url.query.decode("ascii") or None
-        about = (_address(url), url.path, query, self.headers, body)
+        headers = self.headers
+        if run is not None and run.session is not None:
+            headers = [pair for pair in headers if pair[0].lower() != _SESSION]
+            headers.append((_SESSION, run.session.encode("ascii")))
+        about = (_address(url), url.path, query, headers, body)
         self.call, step = process.govern().begin(self.policy.settings, about, named, waits)
+        process.keep_call(self.call)
         return step
 
     def prepare(self, step: tuple[Any, ...]) -> Any:
@@ -456,7 +462,9 @@ async def run_async(
             if kind == WAIT:
                 waited = await _wait(waited)
                 step = exchange.call.advance(False)
-            elif kind == SEND:
+                continue
+            waited = _FIRST_WAIT
+            if kind == SEND:
                 try:
                     response = await send(exchange.prepare(step))
                     streams = _is_stream(response)
@@ -531,6 +539,11 @@ async def _relay_async(
     step = call.advance(False)
     while True:
         kind = step[0]
+        if kind == WAIT:
+            waited = await _wait(waited)
+            step = call.advance(False)
+            continue
+        waited = _FIRST_WAIT
         if kind == READ:
             if step[1]:
                 deliver_events()
@@ -542,9 +555,6 @@ async def _relay_async(
                 step = call.fail(_tell(error), _is_late(exchange.lib, error), False)
                 continue
             step = call.finish(False) if piece is None else call.push(piece, False)
-        elif kind == WAIT:
-            waited = await _wait(waited)
-            step = call.advance(False)
         elif kind == SEND:
             await stream.source.aclose()
             try:
@@ -601,8 +611,9 @@ def _name_run(request: Any) -> None:
     run = find_run()
     if run is None:
         return
-    outermost = run.around[-1][0] if run.around else run.id
-    for name, value in (("x-softland-run", run.id), ("x-softland-session", outermost)):
+    outermost = run.around[-1].id if run.around else run.id
+    session = outermost if run.session is None else run.session
+    for name, value in (("x-softland-run", run.id), ("x-softland-session", session)):
         request.headers.setdefault(name, value)
 
 

@@ -21,9 +21,17 @@ class Run:
     Made by `softland.run()`. What it tells is true at any time, also while the run goes on.
     """
 
-    def __init__(self, name: str | None, policy: Policy | None) -> None:
+    def __init__(
+        self, name: str | None, policy: Policy | None, session: str | None = None
+    ) -> None:
+        if session is not None and not re.fullmatch(r"[!-~]{1,200}", session):
+            raise ValueError(
+                f"session must be 1 to 200 visible ASCII characters; found {session!r}"
+            )
         self.name = name
         self.policy = policy
+        #: The session that it shares `session_cost_limit_usd` with, if it was named.
+        self.session = session
         slug = re.sub(r"[^0-9A-Za-z._-]+", "-", name or "run").strip("-") or "run"
         #: What softland calls it in the ledger, in events and to a gateway.
         self.id = f"{slug[:64]}-{secrets.token_hex(4)}"
@@ -33,19 +41,19 @@ class Run:
         #: Requests to a model within the run that were not governed.
         self.ungoverned = 0
         self._token: Any = None
-        self._governor: Any = None
         self._kept: Report | None = None
 
     def __enter__(self) -> Run:
-        if self._governor is not None:
+        if self._token is not None:
             raise RuntimeError("a run is entered once; softland.run() makes another one")
         parent = find_run()
         if parent is not None:
             self.around = [parent, *parent.around]
             if self.policy is None:
                 self.policy = parent.policy
-        self._governor = process.govern()
-        self._governor.open_run(self.id, [run.id for run in self.around])
+            if self.session is None:
+                self.session = parent.session
+        process.govern().open_run(self.id, [run.id for run in self.around])
         self._token = current_run.set(self)
         _threads.carry_runs()
         return self
@@ -58,7 +66,8 @@ class Run:
     ) -> None:
         self._kept = self._report()
         self.closed = True
-        self._governor.close_run(self.id)
+        if process.governor is not None:
+            process.governor.close_run(self.id)
         try:
             current_run.reset(self._token)
         except ValueError:
@@ -80,9 +89,9 @@ class Run:
     def _report(self) -> Report:
         if self._kept is not None:
             return self._kept
-        found: Report | None = None
-        if self._governor is not None:
-            found = self._governor.report_run(self.id)
+        # After a fork it is the child's governor, which knows what was done here.
+        governor = process.governor
+        found = None if governor is None else governor.report_run(self.id)
         return found or (None, None, None, 0.0, 0, 0, [])
 
     @property

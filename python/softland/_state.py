@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import json
 import logging
 import os
+import sys
 import threading
+import weakref
 from typing import Any, Callable, Iterable
 
 from . import _config, _native
@@ -75,6 +78,11 @@ class _Process:
         self.default: Policy | None = None
         self.on_event: Callable[[Event], None] | None = None
         self.ledger: str | None = None
+        self.shared: str | None = None
+        # Forks that are under way. Meanwhile the ledger's file is closed.
+        self.forks = 0
+        # Calls, of which some may not have ended.
+        self.calls: set[weakref.ref[_native.Call]] = set()
         # Hosts that are gateways of softland, and warnings that were given.
         self.gateways: set[str] = set()
         self.warned: set[str] = set()
@@ -85,35 +93,96 @@ class _Process:
         if governor is None:
             with self.lock:
                 if self.governor is None:
-                    self.governor = _native.Governor(self.on_event is not None, self.ledger)
+                    is_told = self.on_event is not None
+                    self.governor = _native.Governor(is_told, self.ledger, self.shared)
                 governor = self.governor
         return governor
 
-    def configure(self, on_event: Callable[[Event], None] | None, ledger: str | None) -> None:
-        """Sets who is told of events, and the file that keeps what runs did."""
+    def configure(
+        self, on_event: Callable[[Event], None] | None, ledger: str | None, shared: str | None
+    ) -> None:
+        """Sets who is told of events, the file that keeps what runs did, and the shared state."""
         path = None
         if ledger is not None:
             kind, _, path = ledger.partition(":")
             if kind != "sqlite" or not path:
                 raise ValueError(f'ledger must be "sqlite:PATH"; found {ledger!r}')
+        if shared is not None:
+            _native.check_shared(shared)
         with self.lock:
+            if self.governor is not None and shared != self.shared:
+                raise RuntimeError("shared cannot change after the first run or request")
             if self.governor is not None and path != self.ledger:
                 self.governor.set_ledger(path)
             if self.governor is not None:
                 self.governor.set_events(on_event is not None)
-            self.on_event, self.ledger = on_event, path
+            self.on_event, self.ledger, self.shared = on_event, path, shared
+
+    def before_fork(self) -> None:
+        """Closes the ledger: no file of SQLite may be open in a process that forks."""
+        with self.lock:
+            self.forks += 1
+            if self.governor is not None and self.ledger is not None:
+                self.governor.pause_ledger()
 
     def after_fork(self) -> None:
-        # Another thread may have held the lock, and locks inside of the governor. What this process
-        # knew of conversations is the parent's.
-        self.lock = threading.Lock()
+        """Opens the ledger again, in the parent."""
+        with self.lock:
+            self.forks -= 1
+            if self.forks == 0 and self.governor is not None and self.ledger is not None:
+                try:
+                    self.governor.set_ledger(self.ledger)
+                except OSError:
+                    log.exception("the ledger cannot be opened again after a fork")
+
+    def in_child(self) -> None:
+        """Begins anew in a forked child. What its parent knew of conversations is the parent's."""
+        # Another thread may have held the lock, and locks inside of the governor and its calls.
+        self.lock, self.forks = threading.Lock(), 0
+        for call in self.open_calls():
+            call.abandon()
+        self.calls = set()
+        if self.governor is not None:
+            self.governor.abandon()
         self.governor = None
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            # It forgets what is registered so far, and calls this then.
+            util.register_after_fork(self, _Process.close_with_multiprocessing)
+
+    def close_with_multiprocessing(self) -> None:
+        """Closes at the end of a child of multiprocessing, where `atexit` may not run."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self.close, exitpriority=-100)
+
+    def keep_call(self, call: _native.Call) -> None:
+        """Notes a call that is to be ended with the process, as long as anybody has it."""
+        self.calls.add(weakref.ref(call, self.calls.discard))
+
+    def open_calls(self) -> list[_native.Call]:
+        """Returns the calls that somebody has."""
+        found = (call() for call in list(self.calls))
+        return [call for call in found if call is not None]
+
+    def close(self) -> None:
+        """Books what is under way, and closes the ledger: at the end of the process."""
+        for call in self.open_calls():
+            call.try_close()
+        if self.governor is not None:
+            self.governor.close()
 
 
 process = _Process()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=process.after_fork)
+    os.register_at_fork(
+        before=process.before_fork,
+        after_in_parent=process.after_fork,
+        after_in_child=process.in_child,
+    )
+atexit.register(process.close)
+process.close_with_multiprocessing()
 
 # The run that is open here: a `softland.Run`.
 current_run: contextvars.ContextVar[Any] = contextvars.ContextVar("softland_run", default=None)

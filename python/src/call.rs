@@ -13,7 +13,7 @@ use crate::convert::{RawHeaders, read_headers, write_step};
 use crate::guard::run_detached;
 
 /// One request. Each method returns the next step. With `waits`, a method waits until there is one.
-#[pyclass(frozen, module = "softland._native")]
+#[pyclass(frozen, weakref, module = "softland._native")]
 pub(crate) struct Call(Mutex<Option<softland_host::Call>>);
 
 impl Call {
@@ -100,5 +100,21 @@ impl Call {
             let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(kept);
         })
+    }
+
+    /// Does the same, unless another thread takes a step.
+    fn try_close(&self, py: Python<'_>) -> PyResult<()> {
+        run_detached(py, || {
+            let kept = self.0.try_lock().ok().and_then(|mut kept| kept.take());
+            drop(kept);
+        })
+    }
+
+    /// Lets it live as long as the process, which was forked from the one that will book it.
+    fn abandon(slf: Py<Self>) {
+        if let Ok(mut kept) = slf.get().0.try_lock() {
+            std::mem::forget(kept.take());
+        }
+        std::mem::forget(slf);
     }
 }

@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyTuple};
 use softland_host::core::policy::KEYS;
 use softland_host::govern::GovernSettings;
 use softland_host::{
-    CallRequest, Endpoint, GovernorOptions, PolicySource, RunAround, RunName, RunReport,
+    CallRequest, Endpoint, GovernorOptions, PolicySource, RunAround, RunName, RunReport, SharedUrl,
     make_settings,
 };
 
@@ -73,10 +73,17 @@ type RawReport =
 
 #[pymethods]
 impl Governor {
-    /// Makes a governor that knows of no conversation.
+    /// Makes a governor. Its state is in the store at the address `shared`, or in memory.
     #[new]
-    fn new(events: bool, ledger: Option<std::path::PathBuf>) -> PyResult<Self> {
-        let opened = softland_host::Governor::open(GovernorOptions { events, ledger });
+    fn new(
+        py: Python<'_>,
+        events: bool,
+        ledger: Option<std::path::PathBuf>,
+        shared: Option<&str>,
+    ) -> PyResult<Self> {
+        let shared = shared.map(read_shared).transpose()?;
+        let options = GovernorOptions { events, ledger, shared };
+        let opened = run_detached(py, || softland_host::Governor::open(options))?;
         opened.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
@@ -132,9 +139,24 @@ impl Governor {
     }
 
     /// Sets the file of the ledger.
-    fn set_ledger(&self, path: Option<std::path::PathBuf>) -> PyResult<()> {
-        let opened = self.0.set_ledger(path);
+    fn set_ledger(&self, py: Python<'_>, path: Option<std::path::PathBuf>) -> PyResult<()> {
+        let opened = run_detached(py, || self.0.set_ledger(path))?;
         opened.map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+
+    /// Closes the ledger's file until it is set again, and loses no record meanwhile.
+    fn pause_ledger(&self, py: Python<'_>) -> PyResult<()> {
+        run_detached(py, || self.0.pause_ledger())
+    }
+
+    /// Lets it live as long as the process, in which no thread of it runs: after a fork.
+    fn abandon(&self) {
+        self.0.abandon();
+    }
+
+    /// Ends what is open, and closes the ledger.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        run_detached(py, || self.0.close())
     }
 
     /// Returns the events since the last time, each a JSON object.
@@ -175,6 +197,16 @@ pub(crate) fn policy_keys() -> Vec<&'static str> {
 #[pyfunction]
 pub(crate) fn is_provider_host(host: &str) -> bool {
     softland_host::is_provider_host(host)
+}
+
+/// Checks the address of a shared state.
+#[pyfunction]
+pub(crate) fn check_shared(url: &str) -> PyResult<()> {
+    read_shared(url).map(drop)
+}
+
+fn read_shared(url: &str) -> PyResult<SharedUrl> {
+    SharedUrl::parse(url).map_err(|message| PyValueError::new_err(format!("shared: {message}")))
 }
 
 fn read_name((name, around): RawName<'_>) -> RunName {

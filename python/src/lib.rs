@@ -16,7 +16,9 @@ mod _native {
     #[pymodule_export]
     use crate::call::Call;
     #[pymodule_export]
-    use crate::governor::{Governor, Settings, find_endpoint, is_provider_host, policy_keys};
+    use crate::governor::{
+        Governor, Settings, check_shared, find_endpoint, is_provider_host, policy_keys,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -74,13 +74,14 @@ def _uninstalled():
 
 
 class Recorder(httpx2.HTTPTransport):
-    """A transport that keeps the bodies it has sent."""
+    """A transport that keeps the bodies and headers that it has sent."""
 
     def __init__(self):
         super().__init__()
-        self.bodies = []
+        self.bodies, self.headers = [], []
 
     def handle_request(self, request):
+        self.headers.append(dict(request.headers))
         self.bodies.append(b"".join(request.stream))
         return super().handle_request(request)
 

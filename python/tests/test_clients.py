@@ -177,5 +177,11 @@ def test_a_gateway_is_left_to_govern(sim, tmp_path):
         # The first response says that it is a gateway; from then on only names go there.
         assert gateway.host in softland._state.process.gateways
         assert run.turns == 1
+        for session in (None, "nightly"):
+            with softland.run(session=session) as outer, softland.run() as inner:
+                ask(client, "anthropic", Loop("anthropic", f"What of {session}?").request(), False)
+            named = recorder.headers[-1]
+            assert named["x-softland-run"] == inner.id
+            assert named["x-softland-session"] == (session or outer.id)
     finally:
         gateway.stop()

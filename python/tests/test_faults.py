@@ -14,7 +14,7 @@ import anthropic
 import httpx
 import httpx2
 import pytest
-from conftest import Recorder
+from conftest import Recorder, binary
 from loops import Loop, ask, clients, run_loop, run_loop_async
 
 import softland
@@ -389,6 +389,85 @@ print(ends)
     assert python(code, server.url, str(Path(__file__).parent)) == "[0, 0, 0]\n"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forks_lose_nothing_of_the_ledger(sim, tmp_path):
+    code = """
+import multiprocessing, os, sys
+sys.path.insert(0, sys.argv[2])
+import httpx2, softland
+from loops import Loop, clients, run_loop
+url, ledger = sys.argv[1], sys.argv[3]
+softland.install(
+    hosts=[url.removeprefix("http://")], ledger=f"sqlite:{ledger}", tool_calls_limit=4, repeat_limit=50
+)
+def work(name):
+    with softland.run(name=name) as run:
+        run_loop(clients("anthropic", url, httpx2.Client()), "anthropic")
+    print(run.id, run.outcome, run.tool_calls, flush=True)
+work("parent")
+# A stream and a run of the parent, which are open in each child as well.
+opened = clients("anthropic", url, httpx2.Client()).messages.create(**Loop("anthropic").request(), stream=True)
+next(iter(opened))
+children = []
+with softland.run(name="around") as around:
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            work("child")
+            print(around.id, around.outcome, around.tool_calls, flush=True)
+            sys.exit()
+        children.append(child)
+    ends = [os.waitpid(child, 0)[1] for child in children]
+process = multiprocessing.get_context("fork").Process(target=work, args=["pool"])
+process.start()
+process.join()
+work("parent")
+opened.close()
+print([*ends, process.exitcode])
+"""
+    server, ledger = sim("looper"), tmp_path / "runs.db"
+    *lines, ends = python(code, server.url, str(Path(__file__).parent), str(ledger)).splitlines()
+    assert ends == "[0, 0, 0]"
+    told = [line.split() for line in lines]
+    around = [line for line in told if line[0].startswith("around-")]
+    assert [line[1:] for line in around] == [["None", "0"]] * 2
+    worked = [line for line in told if not line[0].startswith("around-")]
+    names = [name.rpartition("-")[0] for name, *_ in worked]
+    assert (names.count("child"), names.count("pool")) == (2, 1) and names.count("parent") == 2
+    for name, outcome, calls in worked:
+        assert (outcome, calls) == ("landed", "4")
+        assert "landed: tool_calls" in show(name, ledger)
+
+
+def show(name, ledger):
+    command = [binary(), "show", name, "--ledger", str(ledger)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown
+    return shown.stdout
+
+
+def test_a_program_that_ends_has_written_its_ledger(sim, tmp_path):
+    code = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import httpx2, softland
+from loops import Loop, clients, run_loop
+url, ledger = sys.argv[1], sys.argv[3]
+softland.install(hosts=[url.removeprefix("http://")], ledger=f"sqlite:{ledger}", tool_calls_limit=4, repeat_limit=50)
+client = clients("anthropic", url, httpx2.Client())
+with softland.run(name="whole"):
+    run_loop(client, "anthropic")
+with softland.run(name="open"):
+    events = client.messages.create(**Loop("anthropic").request(), stream=True)
+    next(iter(events))
+"""
+    server, ledger = sim("looper"), tmp_path / "runs.db"
+    assert python(code, server.url, str(Path(__file__).parent), str(ledger)) == ""
+    command = [binary(), "runs", "--ledger", str(ledger)]
+    runs = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert "landed" in runs and "open" not in runs.replace("open-", ""), runs
+
+
 def test_a_shutdown_with_a_stream_open_ends(sim):
     code = """
 import sys
@@ -435,8 +514,4 @@ def test_a_ledger_has_what_runs_did(sim, tmp_path):
     with softland.run(name="kept") as run:
         run_loop(clients("anthropic", server.url, httpx2.Client()), "anthropic")
     softland.install(hosts=[server.host], **LIMITS)
-    from conftest import binary
-
-    command = [binary(), "show", run.id, "--ledger", str(path)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "landed" in shown.stdout, shown
+    assert "landed" in show(run.id, path)

@@ -11,7 +11,8 @@ def told(event: Event) -> None:
 
 
 def use(agent: Any) -> tuple[str | None, float | None, int]:
-    softland.install("coding", hosts=["localhost:8080"], on_event=told, cost_limit_usd=2, tags=["t"])
+    softland.install("coding", hosts=["localhost:8080"], on_event=told, shared="memory:", cost_limit_usd=2)
+    softland.install(tags=["t"], shared="memory:", on_failure="pass")
     try:
         with softland.run(name="job", tool_calls_limit=5) as run:
             agent()
@@ -24,6 +25,6 @@ def use(agent: Any) -> tuple[str | None, float | None, int]:
 
 async def use_async(agent: Any) -> list[str]:
     client = softland.AsyncClient(policy="specialist", timeout=60)
-    async with softland.run() as run:
+    async with softland.run(session="nightly") as run:
         await agent(client, softland.anthropic_middleware(turns_limit=3))
     return run.runs

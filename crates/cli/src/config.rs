@@ -33,9 +33,6 @@ pub(crate) use gateway::LedgerSetting;
 pub(crate) use key::{ACCOUNT, KEY_NAME};
 pub(crate) use policy::find_unlimitable_tools;
 pub(crate) use resolve::{Env, LEDGER, Overrides};
-pub(crate) use shared::SharedUrl;
-#[cfg(not(all(feature = "redis", feature = "postgres")))]
-pub(crate) use shared::describe_missing_feature;
 pub(crate) use upstream::{SilenceLimit, UpstreamConfig};
 
 /// The largest config file that is read, in bytes.

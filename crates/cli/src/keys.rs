@@ -32,7 +32,7 @@ pub(crate) fn run_command(args: &KeysArgs, writer: &mut Writer) -> Result<ExitCo
         runtime.map_err(|error| Failure::usage(format!("the store cannot be asked: {error}")))?;
     runtime.block_on(async {
         let stores = shared_state::connect(&shared)?;
-        let Some(store) = stores.and_then(|stores| stores.keys) else {
+        let Some(store) = stores.map(|stores| stores.keys) else {
             return Err(no_store(args));
         };
         change_keys(&*store, args, asked, writer).await

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use softland_gateway::{Handle, Settings, Summary};
+use softland_host::SharedUrl;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
-use crate::config::{Config, LEDGER, Overrides, SharedUrl};
+use crate::config::{Config, LEDGER, Overrides};
 use crate::failure::{Failure, status};
 use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
 use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};
@@ -81,7 +82,7 @@ async fn serve_gateway(
     let mut reloads = Reloads::listen(args.config.as_deref()).map_err(system)?;
     if let Some(stores) = shared_state::connect(&shared)? {
         settings.shared = Some(stores.state);
-        settings.key_store = stores.keys;
+        settings.key_store = Some(stores.keys);
     }
     let StartedGateway { gateway, ledger: used } =
         start_gateway(settings, ledger.clone(), writer).await?;

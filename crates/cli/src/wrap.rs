@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use softland_gateway::{Settings, Summary};
+use softland_host::SharedUrl;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::WrapArgs;
-use crate::config::{Config, Overrides, SharedUrl};
+use crate::config::{Config, Overrides};
 use crate::failure::Failure;
 use crate::gateway_start::{StartedGateway, ledger_line, start_gateway};
 use crate::ledger_file::{LedgerChoice, LedgerFlags, choose_ledger};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -12,8 +12,8 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use softland_govern::{
     ActiveRequest, ClientRequest, Conversations, GovernSettings, HeldLeases, KnownModels,
-    LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services, Target,
-    TokenCounts, UnbookedSpend, check_unmetered,
+    LocalState, NameGenerator, Protocol, RequestIds, RunningRequests, Services, SharedState,
+    Target, TokenCounts, UnbookedSpend, check_unmetered,
 };
 use softland_ledger::{Ledger, OpenError, Options};
 use softland_session::wire::Api;
@@ -25,13 +25,19 @@ use crate::link::{Link, LinkTransport};
 use crate::named::{NamedUsage, RunName, RunReport};
 use crate::runtimes::Runtimes;
 use crate::settings::{limits_anything, limits_money};
+use crate::shared::{SharedUrl, connect_through};
 use crate::watch::RunWatch;
+use crate::worker::Worker;
 
 /// The headers that name a run and its session.
 const RUN: HeaderName = HeaderName::from_static("x-softland-run");
 const SESSION: HeaderName = HeaderName::from_static("x-softland-session");
 /// The interval at which runs are ended that nobody continues, in milliseconds.
 const SWEEP: u64 = 60_000;
+/// The time that a shared store has to say how an open run stands.
+const ASK: Duration = Duration::from_secs(1);
+/// The time that a shared store has at the end, and the time that the ledger has.
+const CLOSE: Duration = Duration::from_secs(2);
 
 /// The governor of one process. Clones share everything.
 #[derive(Clone)]
@@ -44,6 +50,8 @@ pub(crate) struct GovernorInner {
     pub(crate) runtimes: Runtimes,
     /// The time of the last sweep.
     swept: AtomicU64,
+    /// The thread that works for a shared store; `None` if the state is in this process's memory.
+    worker: Option<Worker>,
 }
 
 /// What a governor is to do beside governing.
@@ -53,7 +61,32 @@ pub struct GovernorOptions {
     pub events: bool,
     /// The SQLite file of a ledger.
     pub ledger: Option<PathBuf>,
+    /// The place of the state; `None` for this process's memory.
+    pub shared: Option<SharedUrl>,
 }
+
+/// The reason why there is no governor.
+#[derive(Debug)]
+pub enum StartError {
+    /// The ledger cannot be written.
+    Ledger(OpenError),
+    /// The address of the shared state cannot be used.
+    Shared(String),
+    /// The system gives no thread.
+    System(std::io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ledger(error) => error.fmt(f),
+            Self::Shared(error) => write!(f, "shared: {error}"),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
 
 /// A request of the program, as it is about to be sent.
 #[derive(Clone, Debug)]
@@ -73,18 +106,19 @@ pub struct CallRequest {
 }
 
 impl Governor {
-    /// Creates a governor without any conversation.
+    /// Creates a governor. One whose state is in memory knows no conversation yet.
     ///
     /// # Errors
-    /// Returns an error if the ledger cannot be written.
-    pub fn open(options: GovernorOptions) -> Result<Self, OpenError> {
+    /// Returns an error if the ledger cannot be written, or the shared state cannot be used.
+    pub fn open(options: GovernorOptions) -> Result<Self, StartError> {
         let watch = Arc::new(RunWatch::default());
         watch.set_wants_events(options.events);
-        watch.set_ledger(open_ledger(options.ledger)?);
+        watch.set_ledger(open_ledger(options.ledger).map_err(StartError::Ledger)?);
+        let (state, worker) = open_state(options.shared.as_ref())?;
         let services = Services {
             held: HeldLeases::default(),
             unbooked: UnbookedSpend::default(),
-            state: Arc::new(LocalState::default()),
+            state,
             models: KnownModels::default(),
             counts: TokenCounts::default(),
             names: NameGenerator::new(read_clock(), std::process::id()),
@@ -97,8 +131,12 @@ impl Governor {
         };
         let ids = RequestIds::new(read_clock().saturating_mul(1000));
         let swept = AtomicU64::new(read_clock());
-        let (services, runtimes) = (Arc::new(services), Runtimes::default());
-        Ok(Self(Arc::new(GovernorInner { services, watch, ids, runtimes, swept })))
+        let services = Arc::new(services);
+        if let Some(worker) = &worker {
+            worker.maintain(Arc::downgrade(&services));
+        }
+        let runtimes = Runtimes::new(worker.as_ref().map(|worker| worker.runtime().clone()));
+        Ok(Self(Arc::new(GovernorInner { services, watch, ids, runtimes, swept, worker })))
     }
 
     /// Begins a request. Nothing is sent before [`Call::advance`] says so.
@@ -204,16 +242,61 @@ impl Governor {
         self.0.watch.add_name(name);
     }
 
+    /// Closes the files of the ledger until [`set_ledger`](Self::set_ledger) is called again, and
+    /// keeps in memory what comes meanwhile. No file of SQLite may be open in a process that forks.
+    pub fn pause_ledger(&self) {
+        self.0.watch.pause_ledger(CLOSE);
+    }
+
+    /// Lets what this governor has live as long as the process. A process calls this that was forked
+    /// from the governor's: threads that it lacks may have held locks, and connections are the
+    /// parent's.
+    pub fn abandon(&self) {
+        std::mem::forget(self.clone());
+    }
+
+    /// Books what is not booked yet, ends the runs whose state ends with this process, and closes the
+    /// ledger. Waits for a few seconds at most.
+    pub fn close(&self) {
+        let services = &self.0.services;
+        if let Ok(runtime) = self.0.runtimes.take_idle() {
+            let closed = runtime.block_on(async {
+                tokio::time::timeout(CLOSE, async {
+                    self.0.runtimes.wait_for_bookings().await;
+                    services.end_runs_without_state().await;
+                })
+                .await
+            });
+            if closed.is_err() {
+                tracing::error!("the shared state was not told of all that was done");
+            }
+        }
+        self.0.watch.close_ledger(CLOSE);
+    }
+
     /// Returns what is known of a named run; `None` if it was forgotten.
     #[must_use]
     pub fn report_run(&self, name: &str) -> Option<RunReport> {
         let noted = self.0.watch.find_name(name)?;
         let state = &self.0.services.state;
-        let known = noted.open_runs().filter_map(|run| {
+        let finding = async {
+            let mut known = Vec::new();
+            for run in noted.open_runs() {
+                known.extend(state.find_run(run).await.ok().flatten());
+            }
+            known
+        };
+        let known = if self.0.worker.is_none() {
             // A state in memory never waits.
-            state.find_run(run).now_or_never()?.ok().flatten()
-        });
-        let known: Vec<_> = known.collect();
+            finding.now_or_never()
+        } else {
+            self.0.runtimes.take_idle().ok().and_then(|runtime| {
+                let found = runtime.block_on(async { tokio::time::timeout(ASK, finding).await });
+                self.0.runtimes.give_back(runtime);
+                found.ok()
+            })
+        };
+        let known = known.unwrap_or_default();
         Some(noted.to_report(&known))
     }
 
@@ -238,10 +321,10 @@ impl Governor {
         Ok(Target { upstream: host, protocol, path, direct: true, settings, key: None, id, began })
     }
 
-    /// Ends the runs that nobody continues, now and then.
+    /// Ends the runs that nobody continues, now and then. A worker does it by itself.
     fn sweep_idle(&self) {
         let (now, swept) = (self.0.services.now(), self.0.swept.load(Ordering::Relaxed));
-        let is_due = now.saturating_sub(swept) >= SWEEP;
+        let is_due = self.0.worker.is_none() && now.saturating_sub(swept) >= SWEEP;
         let claim = |swept| {
             let swap =
                 self.0.swept.compare_exchange(swept, now, Ordering::AcqRel, Ordering::Relaxed);
@@ -252,6 +335,18 @@ impl Governor {
             let _ = self.0.services.end_idle().now_or_never();
         }
     }
+}
+
+/// The state of a governor, and the thread that works for it.
+type OpenedState = (Arc<dyn SharedState>, Option<Worker>);
+
+/// Opens the state at this address; in this process's memory if there is none.
+fn open_state(shared: Option<&SharedUrl>) -> Result<OpenedState, StartError> {
+    let local = || (Arc::new(LocalState::default()) as _, None);
+    let Some(url) = shared.filter(|url| **url != SharedUrl::Memory) else { return Ok(local()) };
+    let worker = Worker::start().map_err(StartError::System)?;
+    let stores = connect_through(url, worker.runtime()).map_err(StartError::Shared)?;
+    Ok(stores.map_or_else(local, |stores| (stores.state, Some(worker))))
 }
 
 fn open_ledger(path: Option<PathBuf>) -> Result<Option<Ledger>, OpenError> {

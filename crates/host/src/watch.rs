@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use softland_govern::records::Record;
 use softland_govern::{Meter, Watcher};
@@ -21,11 +22,22 @@ const NUMBERED: usize = 4096;
 #[derive(Default)]
 pub(crate) struct RunWatch {
     notes: Mutex<Notes>,
-    ledger: Mutex<Option<Ledger>>,
+    ledger: Mutex<KeptLedger>,
     /// True if the program wants events.
     wants_events: AtomicBool,
     /// True if records are kept in a ledger.
     has_ledger: AtomicBool,
+}
+
+/// Where records are kept.
+#[derive(Default)]
+enum KeptLedger {
+    /// Nowhere.
+    #[default]
+    None,
+    Open(Ledger),
+    /// Here, until the ledger is opened again.
+    Paused(Vec<ledger::Record>),
 }
 
 #[derive(Default)]
@@ -41,9 +53,31 @@ impl RunWatch {
         self.wants_events.store(wanted, Ordering::Release);
     }
 
+    /// Keeps records in this ledger from now on, those that came during a pause, too.
     pub(crate) fn set_ledger(&self, ledger: Option<Ledger>) {
         self.has_ledger.store(ledger.is_some(), Ordering::Release);
-        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = ledger;
+        let mut kept = self.lock_ledger();
+        if let (KeptLedger::Paused(waiting), Some(ledger)) = (&mut *kept, &ledger) {
+            waiting.drain(..).for_each(|record| ledger.record(record));
+        }
+        *kept = ledger.map_or(KeptLedger::None, KeptLedger::Open);
+    }
+
+    /// Closes the ledger, and keeps records in memory until there is one again.
+    pub(crate) fn pause_ledger(&self, timeout: Duration) {
+        let mut kept = self.lock_ledger();
+        if let KeptLedger::Open(ledger) = &*kept {
+            close_ledger(ledger, timeout);
+            *kept = KeptLedger::Paused(Vec::new());
+        }
+    }
+
+    /// Closes the ledger for good.
+    pub(crate) fn close_ledger(&self, timeout: Duration) {
+        self.has_ledger.store(false, Ordering::Release);
+        if let KeptLedger::Open(ledger) = std::mem::take(&mut *self.lock_ledger()) {
+            close_ledger(&ledger, timeout);
+        }
     }
 
     /// Returns the lines of events since the last time.
@@ -73,6 +107,16 @@ impl RunWatch {
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_ledger(&self) -> MutexGuard<'_, KeptLedger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn close_ledger(ledger: &Ledger, timeout: Duration) {
+    if let Err(error) = ledger.close(timeout) {
+        tracing::error!(%error, "the ledger lacks records");
     }
 }
 
@@ -121,9 +165,11 @@ impl Watcher for RunWatch {
             notes.add_line(&record);
         }
         drop(notes);
-        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ledger) = &*ledger {
-            ledger.record(record);
+        match &mut *self.lock_ledger() {
+            KeptLedger::Open(ledger) => ledger.record(record),
+            // A pause is as long as a fork takes, but nothing here grows without a bound.
+            KeptLedger::Paused(waiting) if waiting.len() < WAITING => waiting.push(record),
+            KeptLedger::Paused(_) | KeptLedger::None => {}
         }
     }
 }

@@ -14,12 +14,12 @@ use softland_gateway::{
     Admin, BaseUrl, ClientKey, KeyEntry, Limits, LogSettings, Prices, Secret, ServerTls, Settings,
     Upstream,
 };
+use softland_host::SharedUrl;
 
 use super::gateway::{LedgerSetting, RetentionSetting};
 use super::key::KeyToken;
 use super::{
-    Config, SharedUrl, SilenceLimit, UpstreamConfig, Variable, find_unlimitable_tools,
-    unknown_policy_message,
+    Config, SilenceLimit, UpstreamConfig, Variable, find_unlimitable_tools, unknown_policy_message,
 };
 use crate::audit::PageReports;
 

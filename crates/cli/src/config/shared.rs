@@ -1,5 +1,6 @@
 //! `[shared]`: where the state is that the gateways of a fleet share.
 
+use softland_host::SharedUrl;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -8,9 +9,6 @@ use super::{Config, ConfigReader, Env, Variable};
 
 /// The keys of the table.
 const KEYS: [&str; 2] = ["url", "url_env"];
-/// The allowed values of `url`.
-const URL: &str = "\"memory:\", \"redis://HOST:PORT\", \"rediss://HOST:PORT\" or \
-    \"postgres://HOST:PORT/DATABASE\"";
 
 /// The value of `[shared]`. A key that the config lacks is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,57 +28,6 @@ impl SharedConfig {
     pub(super) fn variable(&self) -> Option<&Variable> {
         self.variable.as_ref()
     }
-}
-
-/// The place of the shared state.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) enum SharedUrl {
-    /// This process's memory.
-    Memory,
-    /// A Redis or Valkey at this address, which may contain a password.
-    Redis(String),
-    /// A PostgreSQL at this address, which may contain a password.
-    Postgres(String),
-}
-
-impl std::fmt::Debug for SharedUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Memory => "memory:",
-            Self::Redis(_) => "redis:",
-            Self::Postgres(_) => "postgres:",
-        })
-    }
-}
-
-impl SharedUrl {
-    /// Parses an address. The error does not repeat it: it may contain a password.
-    fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
-        match scheme {
-            "memory" if text == "memory:" => Ok(Self::Memory),
-            "redis" | "rediss" if !cfg!(feature = "redis") => {
-                Err(describe_missing_feature(scheme, "redis"))
-            }
-            "redis" | "rediss" if text.contains("://") => Ok(Self::Redis(text.to_owned())),
-            "postgres" | "postgresql" if !cfg!(feature = "postgres") => {
-                Err(describe_missing_feature(scheme, "postgres"))
-            }
-            "postgres" | "postgresql" if text.contains("://") => {
-                Ok(Self::Postgres(text.to_owned()))
-            }
-            _ => Err(format!("must be {URL}")),
-        }
-    }
-}
-
-/// Says that this program lacks a feature, and where there is one that has it.
-pub(crate) fn describe_missing_feature(at: &str, feature: &str) -> String {
-    format!(
-        "{at}: this softland was built without the feature `{feature}`; the packages have it, and \
-         so has `cargo install --locked --path crates/cli --features {feature}`"
-    )
 }
 
 impl ConfigReader<'_> {
@@ -138,29 +85,6 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_names_its_store_and_shows_no_password() {
-        assert_eq!(SharedUrl::parse("memory:"), Ok(SharedUrl::Memory));
-        for (text, told) in [
-            ("disk:", "must be \"memory:\""),
-            ("memory:x", "must be \"memory:\""),
-            ("hunter2", "must be"),
-        ] {
-            let message = SharedUrl::parse(text).expect_err(text);
-            assert!(message.contains(told) && !message.contains("hunter2"), "{message}");
-        }
-        for (url, feature, is_built) in [
-            ("rediss://:hunter2@x:6379", "redis", cfg!(feature = "redis")),
-            ("postgres://a:hunter2@x/b", "postgres", cfg!(feature = "postgres")),
-            ("postgresql://a:hunter2@x", "postgres", cfg!(feature = "postgres")),
-        ] {
-            let parsed = SharedUrl::parse(url);
-            assert!(!format!("{parsed:?}").contains("hunter2") && parsed.is_ok() == is_built);
-            let told = format!("the feature `{feature}`");
-            assert!(parsed.is_ok() || parsed.is_err_and(|message| message.contains(&told)));
-        }
-    }
 
     #[test]
     fn a_variable_holds_what_a_config_may_not() {

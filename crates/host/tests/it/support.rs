@@ -35,7 +35,11 @@ pub(crate) struct Answer {
 impl Program {
     pub(crate) fn new(scenario: &str, keys: &[(&str, i128)]) -> Self {
         Self {
-            governor: Governor::open(GovernorOptions { events: true, ledger: None }).unwrap(),
+            governor: Governor::open(GovernorOptions {
+                events: true,
+                ..GovernorOptions::default()
+            })
+            .unwrap(),
             settings: settings_with(keys),
             sim: Sim::new(Config::new(Scenario::from_name(scenario).unwrap())),
             sent: Vec::new(),
