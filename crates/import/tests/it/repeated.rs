@@ -156,7 +156,7 @@ fn d15_a_wrapped_session_has_the_ends_that_softland_recorded() {
     assert_eq!(good, [true, false, false]);
     // A copy of the ledger changes nothing.
     let [recording, ledger] = &all;
-    let report = audited(&[recording.clone(), ledger.clone(), ("zz.jsonl", three.clone())]);
+    let report = audited(&[recording.clone(), ledger.clone(), ("zz.jsonl", three)]);
     assert_eq!(ends(&report, "s1"), [ended("answered"), ended("landed"), ended("stopped")]);
     // The first two questions are one run of the ledger, which does not know the last one.
     let two = [at(1, "r1", "landed"), at(5, "r2", "stopped")].concat();
