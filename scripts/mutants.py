@@ -105,7 +105,7 @@ def target_of(test: str) -> tuple[list[str], str]:
         return package + (["--bin", "softland"] if parts[1] == "cli" else ["--lib", "--all-features"]), name
     binary, *modules = [part.removesuffix(".rs") for part in parts[3:]]
     # The clients of stores are behind features.
-    features = ["--all-features"] if parts[1] in ("postgres", "redis") else []
+    features = ["--all-features"] if parts[1] in ("ledger", "postgres", "redis") else []
     return [*package, "--test", binary, *features], "::".join([*modules, name])
 
 

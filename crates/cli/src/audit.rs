@@ -14,10 +14,12 @@ use softland_import::{
 use crate::args::{AuditArgs, ReportFormat};
 use crate::config::Config;
 use crate::failure::{Failure, status};
+use crate::ledger_file;
 use crate::render::{OutputLoss, Writer, format_count};
 
 mod csv;
 mod html;
+mod ledger;
 mod locations;
 mod pages;
 mod table;
@@ -48,6 +50,8 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
         policy.set_key(key, value).map_err(|error| Failure::usage(error.to_string()))?;
     }
     let paths = if args.paths.is_empty() { find_usual_paths(writer)? } else { args.paths.clone() };
+    let readable = ledger::ReadablePaths::copy_ledgers(paths)?;
+    let paths = &readable.paths;
     let mut settings = ReplaySettings {
         policy,
         prices,
@@ -55,13 +59,13 @@ pub(crate) fn run_command(args: &AuditArgs, writer: &mut Writer) -> Result<ExitC
         trajectories: args.export.is_some(),
         trees: None,
     };
-    let mut report = read_all(&paths, &settings, writer);
+    let mut report = read_all(paths, &settings, writer);
     // The first replay counts all that sub-agents spent, the second what the policy would have left
     // of it.
     for _ in 0..2 {
         settings.trees = collect_trees(&settings, &report);
         if settings.trees.is_some() {
-            report = read_all(&paths, &settings, writer);
+            report = read_all(paths, &settings, writer);
         }
     }
     report.keep_runs(&args.filter);
@@ -214,13 +218,19 @@ fn find_usual_paths(writer: &Writer) -> Result<Vec<PathBuf>, Failure> {
     let places = locations::usual_locations(&|name| std::env::var_os(name));
     let (there, missing): (Vec<_>, Vec<_>) =
         places.into_iter().partition(|place| place.path.exists());
-    if there.is_empty() {
+    let address = ledger_file::read_address(&|name| std::env::var(name).ok())?;
+    if there.is_empty() && address.is_none() {
         return Err(Failure::from_text(describe_missing(&missing)));
     }
     for place in &there {
         writer.write_note(&format!("reading {} ({})", place.path.display(), place.whose));
     }
-    Ok(there.into_iter().map(|place| place.path).collect())
+    let mut paths: Vec<_> = there.into_iter().map(|place| place.path).collect();
+    if let (Some(place), Ok(address)) = (address, std::env::var(ledger_file::VARIABLE)) {
+        writer.write_note(&format!("reading {place} ({})", ledger_file::VARIABLE));
+        paths.push(address.trim().into());
+    }
+    Ok(paths)
 }
 
 /// Describes where sessions were looked for, and what to type.
@@ -259,7 +269,7 @@ fn nothing_read(report: &Report, args: &AuditArgs) -> Vec<String> {
     }
     if messages.is_empty() {
         let folders: Vec<String> =
-            args.paths.iter().map(|path| path.display().to_string()).collect();
+            args.paths.iter().map(|path| ledger::describe_path(path)).collect();
         messages.push(match folders.is_empty() {
             true => format!("there is no session in these folders yet.\n{SAY_WHERE}"),
             false => format!("no recorded session was found in {}", folders.join(", ")),

@@ -141,7 +141,8 @@ impl Config {
         let shared = self.gateway.shared.variable();
         let gateway = [&self.gateway.admin_token, &self.gateway.client_tokens];
         let keys = self.gateway.keys.iter().filter_map(|key| key.token_variable());
-        let variables = upstreams.chain(gateway.into_iter().flatten()).chain(keys).chain(shared);
+        let stores = shared.into_iter().chain(&self.gateway.ledger_variable);
+        let variables = upstreams.chain(gateway.into_iter().flatten()).chain(keys).chain(stores);
         variables.map(|variable| variable.name.as_str())
     }
 

@@ -2,9 +2,8 @@
 //! and with messages that say what to do if it cannot listen.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 
-use softland_gateway::{Gateway, Settings, StartError};
+use softland_gateway::{Gateway, LedgerPlace, Settings, StartError};
 
 use crate::failure::Failure;
 use crate::ledger_file::LedgerChoice;
@@ -13,8 +12,8 @@ use crate::render::Writer;
 /// A gateway that listens, and the ledger that it writes.
 pub(crate) struct StartedGateway {
     pub(crate) gateway: Gateway,
-    /// The file; `None` if no ledger is kept.
-    pub(crate) ledger: Option<PathBuf>,
+    /// Its place; `None` if no ledger is kept.
+    pub(crate) ledger: Option<LedgerPlace>,
 }
 
 /// Binds a gateway. A default ledger that cannot be used is left out with a warning.
@@ -31,11 +30,11 @@ pub(crate) async fn start_gateway(
     if let LedgerChoice::NoPlace(why) = &ledger {
         warn_unrecorded(why, writer);
     }
-    settings.ledger = ledger.path().map(PathBuf::from);
+    settings.ledger = ledger.place();
     let may_go_on = matches!(ledger, LedgerChoice::Default(_));
     let gateway = match Gateway::bind(settings.clone()).await {
         Err(StartError::Ledger(error))
-            if may_go_on && Some(&error.path) == settings.ledger.as_ref() =>
+            if may_go_on && Some(&error.place) == settings.ledger.as_ref() =>
         {
             warn_unrecorded(&error.to_string(), writer);
             settings.ledger = None;
@@ -54,9 +53,9 @@ fn warn_unrecorded(why: &str, writer: &Writer) {
 }
 
 /// Returns the line that names the ledger.
-pub(crate) fn ledger_line(used: Option<&PathBuf>, choice: &LedgerChoice) -> String {
+pub(crate) fn ledger_line(used: Option<&LedgerPlace>, choice: &LedgerChoice) -> String {
     match (used, choice) {
-        (Some(path), _) => format!("ledger: {}", path.display()),
+        (Some(place), _) => format!("ledger: {place}"),
         (None, LedgerChoice::Off(by)) => format!("ledger: off ({by})"),
         (None, _) => "ledger: none".to_owned(),
     }

@@ -20,8 +20,8 @@ use crate::threads;
 
 /// Serves the pages until a signal stops them.
 pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
-    let path = runs::choose_shown(&args.of)?;
-    let full = runs::inspect_ledger(&path)?;
+    let place = runs::choose_shown(&args.of)?;
+    let full = runs::inspect_ledger(&place)?;
     let settings = Settings {
         listen: args.listen,
         allowed_hosts: Vec::new(),
@@ -39,7 +39,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         allow_unmetered: false,
         tls: None,
         no_comments: false,
-        ledger: Some(path.clone()),
+        ledger: Some(place.clone()),
         ledger_read_only: true,
         recap: false,
         ledger_full: full,
@@ -61,7 +61,7 @@ pub(crate) fn run_command(args: &PagesArgs) -> Result<ExitCode, Failure> {
         let serving = tokio::spawn(gateway.run(stop.clone().cancelled_owned()));
         writer.write_note(&format!("listening on http://{address}"));
         writer.write_note(&format!("pages: {pages}"));
-        writer.write_note(&format!("ledger: {} (read only)", path.display()));
+        writer.write_note(&format!("ledger: {place} (read only)"));
         signals.next().await;
         stop.cancel();
         // The only open connections are those of pages, which end at once.

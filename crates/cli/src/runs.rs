@@ -1,12 +1,11 @@
 //! `softland runs`: lists the runs of ledgers and those that `softland run` has kept, or deletes
 //! runs of a ledger.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use softland_agent::core::Millis;
-use softland_ledger::{DeleteTarget, Query, UnassignedTotals, delete_runs};
+use softland_ledger::{DeleteTarget, LedgerPlace, Query, UnassignedTotals, delete_runs};
 
 use crate::args::{Deletion, RunNames, RunsArgs};
 use crate::failure::{Failure, status};
@@ -111,9 +110,9 @@ fn run_deletion(
                     ids.join(", ")
                 )));
             };
-            let (path, run) = (ledger.path.clone(), run.run.clone());
+            let (place, run) = (ledger.place.clone(), run.run.clone());
             drop(ledgers);
-            delete_from(&path, DeleteTarget::Run(&run))?;
+            delete_from(&place, DeleteTarget::Run(&run))?;
             writer.write_note(&format!("deleted {run}"));
         }
         Deletion::Before(time) => {
@@ -133,20 +132,20 @@ fn delete_everywhere(
     which: DeleteTarget<'_>,
     writer: &Writer,
 ) -> Result<(), Failure> {
-    let paths = ledgers.into_paths();
-    for path in &paths {
-        let runs = delete_from(path, which)?;
-        let from = match paths.len() {
+    let places = ledgers.into_places();
+    for place in &places {
+        let runs = delete_from(place, which)?;
+        let from = match places.len() {
             1 => String::new(),
-            _ => format!(" from {}", path.display()),
+            _ => format!(" from {place}"),
         };
         writer.write_note(&format!("deleted {}{from}", format_count(runs, "run")));
     }
     Ok(())
 }
 
-fn delete_from(path: &Path, which: DeleteTarget<'_>) -> Result<u64, Failure> {
-    delete_runs(path, which).map_err(|error| Failure::usage(error.to_string()))
+fn delete_from(place: &LedgerPlace, which: DeleteTarget<'_>) -> Result<u64, Failure> {
+    delete_runs(place, which).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Refuses to delete a run that is not in a ledger.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use softland_gateway::{Handle, Settings, Summary};
+use softland_gateway::{Handle, LedgerPlace, Settings, Summary};
 use softland_host::SharedUrl;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +102,7 @@ async fn serve_gateway(
             ended = &mut serving => return Ok(exit_code(ended)),
             () = signals.next() => break,
             () = reloads.next() => {
-                reload_config(args, (used.as_deref(), &shared), &mut config, &handle);
+                reload_config(args, (used.as_ref(), &shared), &mut config, &handle);
             }
         }
     }
@@ -164,7 +164,7 @@ fn exit_code(ended: Result<Summary, tokio::task::JoinError>) -> ExitCode {
 /// elsewhere.
 fn reload_config(
     args: &ServeArgs,
-    (ledger, shared): (Option<&Path>, &SharedUrl),
+    (ledger, shared): (Option<&LedgerPlace>, &SharedUrl),
     config: &mut Config,
     handle: &Handle,
 ) {
@@ -201,9 +201,9 @@ fn reload_config(
     }
     // A default ledger stays as it is, also if it could not be used at the start.
     settings.ledger = match &choice {
-        LedgerChoice::Named(path) => Some(path.clone()),
+        LedgerChoice::Named(place) => Some(place.clone()),
         LedgerChoice::Off(_) => None,
-        LedgerChoice::Default(_) | LedgerChoice::NoPlace(_) => ledger.map(Path::to_owned),
+        LedgerChoice::Default(_) | LedgerChoice::NoPlace(_) => ledger.cloned(),
     };
     for warning in warnings {
         tracing::warn!("{warning}");

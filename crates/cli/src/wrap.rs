@@ -3,11 +3,11 @@
 //! before it starts, nothing is printed until it has ended.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softland_gateway::{Settings, Summary};
+use softland_gateway::{LedgerPlace, Settings, Summary};
 use softland_host::SharedUrl;
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +47,7 @@ pub(crate) fn run_command(args: &WrapArgs) -> Result<ExitCode, Failure> {
     runtime.shutdown_background();
     let Wrapped { status, summary, ledger } = wrapped?;
     let program = args.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-    let place = summary::Place { program: &program, ledger: ledger.as_deref() };
+    let place = summary::Place { program: &program, ledger: ledger.as_ref() };
     for line in summary::summary_lines(&summary, place) {
         writer.write_note(&line);
     }
@@ -107,7 +107,7 @@ struct Wrapped {
     status: u8,
     summary: Summary,
     /// The ledger that was written.
-    ledger: Option<PathBuf>,
+    ledger: Option<LedgerPlace>,
 }
 
 /// Runs the program behind a gateway.

@@ -38,13 +38,13 @@ pub(crate) fn list_budgets(settings: &Settings, stored: &StoredKeyRing) -> Vec<A
 pub(crate) async fn book_recorded_spend(gate: &GatewayState) {
     let live = gate.live_config();
     let settings = &live.settings;
-    let (None, Some(path)) = (&settings.shared, settings.ledger.clone()) else { return };
+    let (None, Some(place)) = (&settings.shared, settings.ledger.clone()) else { return };
     let (budgets, now) = (list_budgets(settings, &gate.stored_keys), gate.now());
     if budgets.is_empty() || settings.ledger_read_only {
         return;
     }
     let reading = tokio::task::spawn_blocking(move || {
-        let reader = Reader::open(&path).map_err(|error| error.to_string())?;
+        let reader = Reader::open(&place).map_err(|error| error.to_string())?;
         let spend = |budget: AccountBudget| {
             let spent = read_spend(&reader, &budget, now).map_err(|error| error.to_string())?;
             Ok((budget, spent))

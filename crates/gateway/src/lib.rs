@@ -40,7 +40,7 @@ pub use softland_govern::money::window::{BudgetWindow, WindowLength};
 pub use softland_govern::{
     self as govern, ClientKey, KeyStore, Prices, Protocol, Route, Shaping, SharedState, TokenDigest,
 };
-pub use softland_ledger::Clock;
+pub use softland_ledger::{Clock, LedgerPlace};
 pub use softland_session::wire::tags::{PartialBlocks, Shape, StopAfter, Tags};
 pub use state::{ReloadProblem, StartError};
 pub use token::make_key_token;

@@ -33,6 +33,7 @@ mod start;
 mod stream;
 mod totals;
 mod usage;
+mod watched;
 
 /// Answers a request for a page, or for a file or an API path of a page.
 pub(crate) async fn answer_page(
@@ -161,9 +162,9 @@ async fn answer_read(
 }
 
 async fn read_totals(gate: &Arc<GatewayState>, days: u64, offset: i64) -> Value {
-    let (path, now) = (gate.live_config().settings.ledger.clone(), gate.now());
-    let read = path.map(|path| {
-        tokio::task::spawn_blocking(move || totals::sum_ledger(&path, now, days, offset))
+    let (place, now) = (gate.live_config().settings.ledger.clone(), gate.now());
+    let read = place.map(|place| {
+        tokio::task::spawn_blocking(move || totals::sum_ledger(&place, now, days, offset))
     });
     let found = match read {
         Some(read) => read.await.unwrap_or_else(|error| Err(error.to_string())),

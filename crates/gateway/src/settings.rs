@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use softland_govern::budget::BudgetRule;
 use softland_govern::{GovernSettings, KeyStore, Prices, Route, Shaping, SharedState};
+use softland_ledger::LedgerPlace;
 use softland_session::core::policy::Policy;
 
 use crate::audit::Audit;
@@ -56,8 +57,8 @@ pub struct Settings {
     pub tls: Option<ServerTls>,
     /// True if streams get no comments of softland's.
     pub no_comments: bool,
-    /// The ledger's file; `None`: off.
-    pub ledger: Option<PathBuf>,
+    /// The ledger's file or database; `None`: off.
+    pub ledger: Option<LedgerPlace>,
     /// True if the ledger is only read, for pages that show what other processes write.
     pub ledger_read_only: bool,
     /// True if the runs are recapped in the [`Summary`](crate::Summary).

@@ -249,12 +249,12 @@ fn ledger_settings(settings: &Settings) -> impl PartialEq + '_ {
 
 /// Opens the one writer for the ledger and the event log, if either is configured.
 fn open_ledger(settings: &Settings, clock: &Clock) -> Result<Option<Ledger>, OpenError> {
-    let (path, events_path) = (settings.ledger.clone(), settings.log.events.clone());
-    if settings.ledger_read_only || path.is_none() && events_path.is_none() {
+    let (place, events_path) = (settings.ledger.clone(), settings.log.events.clone());
+    if settings.ledger_read_only || place.is_none() && events_path.is_none() {
         return Ok(None);
     }
     let options = Options {
-        path,
+        place,
         events_path,
         full_contents: settings.ledger_full,
         retention: settings.retention,

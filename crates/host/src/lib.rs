@@ -24,7 +24,7 @@ pub use hosts::{Endpoint, PROVIDER_HOSTS, find_endpoint, is_provider_host};
 pub use named::{RunAround, RunName, RunReport};
 pub use records::ledger_record;
 pub use settings::{PolicyError, PolicyKeys, PolicySource, make_settings};
-pub use shared::{SharedStores, SharedUrl, connect_shared};
+pub use shared::{SharedStores, SharedUrl, connect_shared, describe_missing_feature};
 pub use softland_govern as govern;
 pub use softland_session::{core, wire};
 

@@ -58,7 +58,8 @@ impl SharedUrl {
 }
 
 /// Says that this program lacks a feature, and where there is one that has it.
-fn describe_missing_feature(at: &str, feature: &str) -> String {
+#[must_use]
+pub fn describe_missing_feature(at: &str, feature: &str) -> String {
     format!(
         "{at}: this softland was built without the feature `{feature}`; the packages have it, and \
          so has `cargo install --locked --path crates/cli --features {feature}`"

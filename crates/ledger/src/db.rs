@@ -16,6 +16,7 @@ use crate::options::{OpenError, OpenProblem};
 use crate::platform::{self, FileIdentity, open_or_create};
 use crate::record::{Record, Request};
 use crate::registry::{Numbering, RunRegistry, RunRow};
+use crate::store::{BatchReport, LedgerStore, StoreFault};
 
 mod bind;
 mod open_requests;
@@ -25,7 +26,11 @@ mod shared_rows;
 mod sweep;
 mod tables;
 
-pub(crate) use rows::{COLUMNS, StoredLine, read_lines, read_run_row, run_sql};
+pub(crate) use open_requests::{OPEN_COLUMNS, read_open_request};
+pub(crate) use rows::{
+    COLUMNS, REQUEST_COLUMNS, StoredLine, read_lines, read_request_line, read_run_row,
+    read_stored_line, run_sql,
+};
 pub(crate) use schema::{add_compat_views, check_version};
 pub(crate) use sweep::{STEP, drop_named, drop_old, drop_run};
 
@@ -49,13 +54,6 @@ pub(crate) struct Database {
     others: i64,
     /// Open runs of the file that was here before this one.
     left: Vec<RunRow>,
-}
-
-/// The result of writing a batch.
-#[derive(Debug, Default)]
-pub(crate) struct BatchReport {
-    /// The number of events with a reserved name, which are not kept.
-    pub(crate) misnamed: u64,
 }
 
 impl Database {
@@ -97,10 +95,7 @@ impl Database {
     /// Returns the records that complete what a dead process left open: its requests, at the most
     /// that they can have cost, and the ends of its runs. There are at most `most` of each. While
     /// another process has the file open, only what has no record since `old` counts as left open.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be read.
-    pub(crate) fn abandoned_records(&self, most: usize, old: u64) -> rusqlite::Result<Vec<Record>> {
+    fn find_abandoned(&self, most: usize, old: u64) -> rusqlite::Result<Vec<Record>> {
         let (runs, requests) = self.read_left_open(most)?;
         if runs.is_empty() && requests.is_empty() {
             return Ok(Vec::new());
@@ -115,13 +110,7 @@ impl Database {
                 (runs, requests)
             }
         };
-        let mut runs: BTreeMap<_, _> = runs.into_iter().map(|row| (row.run.clone(), row)).collect();
-        for request in &requests {
-            let run = request.run.as_ref().and_then(|run| runs.get_mut(run));
-            run.into_iter().for_each(|run| run.add_abandoned(request));
-        }
-        let ends = runs.into_values().map(|row| Record::RunEnd(row.into_abandoned_end()));
-        Ok(requests.into_iter().map(Record::Request).chain(ends).collect())
+        Ok(complete_records(runs, requests))
     }
 
     /// Reads the runs and the requests that have not ended, at most `most` of each.
@@ -129,22 +118,8 @@ impl Database {
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
         let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id LIMIT ?1");
         let mut open = self.connection.prepare(&sql)?;
-        let runs = open.query_map([limit], read_run_row)?.collect::<Result<_, _>>()?;
+        let runs = open.query_map([limit], |row| read_run_row(row))?.collect::<Result<_, _>>()?;
         Ok((runs, open_requests::read_oldest(&self.connection, limit)?))
-    }
-
-    /// Returns the newest open runs. This works on a deleted file, too, while it is held open here.
-    pub(crate) fn read_open_runs(&self) -> Vec<RunRow> {
-        let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id DESC LIMIT 4000");
-        let read = || -> rusqlite::Result<Vec<RunRow>> {
-            self.connection.prepare(&sql)?.query_map([], read_run_row)?.collect()
-        };
-        read().unwrap_or_default()
-    }
-
-    /// Remembers runs of the file before this one. The next batch adopts them.
-    pub(crate) fn continue_runs(&mut self, runs: Vec<RunRow>) {
-        self.left = runs;
     }
 
     /// Reads while no other process has the file open, and none can open it; `None` if another
@@ -168,32 +143,6 @@ impl Database {
             tracing::warn!(%error, "the ledger is written without a write-ahead log for now");
         }
         found
-    }
-
-    /// True if the path leads to another file than the one that was opened.
-    pub(crate) fn is_replaced(&self) -> bool {
-        FileIdentity::from_path(&self.path) != self.identity
-    }
-
-    /// Writes a batch in one transaction. With `logged`, its lines are appended to `text` and noted
-    /// as possibly missing from the log.
-    pub(crate) fn write_batch(
-        &mut self,
-        batch: BatchPart<'_>,
-        text: &mut Vec<u8>,
-        logged: bool,
-    ) -> rusqlite::Result<BatchReport> {
-        let before = text.len();
-        let written = self.write_transaction(batch, text, logged);
-        match &written {
-            Ok(_) => self.book.mark_stored(false),
-            Err(_) => {
-                self.book.forget_runs();
-                self.others = -1;
-                text.truncate(before);
-            }
-        }
-        written
     }
 
     fn write_transaction(
@@ -224,26 +173,76 @@ impl Database {
         transaction.commit()?;
         Ok(written)
     }
+}
 
-    /// Returns the lines of the last batch, which may be missing from the log.
-    pub(crate) fn unlogged_lines(&self) -> rusqlite::Result<Vec<(LineId, Vec<u8>)>> {
-        rows::unlogged_lines(&self.connection)
+impl LedgerStore for Database {
+    fn write_batch(
+        &mut self,
+        batch: BatchPart<'_>,
+        text: &mut Vec<u8>,
+        logged: bool,
+    ) -> Result<BatchReport, StoreFault> {
+        let before = text.len();
+        let written = self.write_transaction(batch, text, logged);
+        match &written {
+            Ok(_) => self.book.mark_stored(false),
+            Err(_) => {
+                self.book.forget_runs();
+                self.others = -1;
+                text.truncate(before);
+            }
+        }
+        Ok(written?)
     }
 
-    /// Notes that every line has reached the log.
-    pub(crate) fn mark_all_logged(&self) -> rusqlite::Result<()> {
-        rows::note_unlogged(&self.connection, &BTreeMap::new())
-    }
-
-    /// Deletes a few runs whose last record is older than `before`. Returns true if there may be
-    /// more.
-    pub(crate) fn sweep_old_runs(&mut self, before: u64) -> rusqlite::Result<bool> {
+    fn sweep_old_runs(&mut self, before: u64) -> Result<bool, StoreFault> {
         let dropped = drop_old(&self.connection, before, STEP)?;
         if dropped > 0 {
             self.book.forget_runs();
         }
         Ok(dropped >= STEP)
     }
+
+    fn abandoned_records(&self, most: usize, old: u64) -> Result<Vec<Record>, StoreFault> {
+        Ok(self.find_abandoned(most, old)?)
+    }
+
+    fn unlogged_lines(&self) -> Result<Vec<(LineId, Vec<u8>)>, StoreFault> {
+        Ok(rows::unlogged_lines(&self.connection)?)
+    }
+
+    fn mark_all_logged(&self) -> Result<(), StoreFault> {
+        Ok(rows::note_unlogged(&self.connection, &BTreeMap::new())?)
+    }
+
+    fn is_replaced(&self) -> bool {
+        FileIdentity::from_path(&self.path) != self.identity
+    }
+
+    /// This works on a deleted file, too, while it is held open here.
+    fn read_open_runs(&self) -> Vec<RunRow> {
+        let sql = run_sql("SELECT ", " FROM runs WHERE ended IS NULL ORDER BY id DESC LIMIT 4000");
+        let read = || -> rusqlite::Result<Vec<RunRow>> {
+            self.connection.prepare(&sql)?.query_map([], |row| read_run_row(row))?.collect()
+        };
+        read().unwrap_or_default()
+    }
+
+    fn continue_runs(&mut self, runs: Vec<RunRow>) {
+        self.left = runs;
+    }
+}
+
+/// Returns the records that complete requests and runs which a dead process left open: the requests
+/// at the most that they can have cost, and then the ends of the runs.
+pub(crate) fn complete_records(runs: Vec<RunRow>, requests: Vec<Request>) -> Vec<Record> {
+    let mut runs: BTreeMap<_, _> = runs.into_iter().map(|row| (row.run.clone(), row)).collect();
+    for request in &requests {
+        let run = request.run.as_ref().and_then(|run| runs.get_mut(run));
+        run.into_iter().for_each(|run| run.add_abandoned(request));
+    }
+    let ends = runs.into_values().map(|row| Record::RunEnd(row.into_abandoned_end()));
+    requests.into_iter().map(Record::Request).chain(ends).collect()
 }
 
 /// Creates the file if it does not exist, and closes it to others if it is ours. The file is

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::db;
 use crate::options::OpenError;
+use crate::place::LedgerPlace;
 use crate::read::ReadError;
 
 /// The time to wait for a gateway's lock, which it holds for a few milliseconds at a time.
@@ -29,12 +30,31 @@ pub enum DeleteTarget<'a> {
     },
 }
 
-/// Deletes runs with all their data, in small steps. Returns the number of deleted runs. The
-/// deleted data is overwritten in the file. The event log is not touched.
+/// Deletes runs with all their data, in small steps. Returns the number of deleted runs. In a file, the
+/// deleted data is overwritten; a PostgreSQL does so when it is vacuumed. The event log is not touched.
 ///
 /// # Errors
 /// Returns an error if there is no ledger, or it cannot be written. Completed steps are not undone.
 pub fn delete_runs(
+    place: impl Into<LedgerPlace>,
+    which: DeleteTarget<'_>,
+) -> Result<u64, Box<dyn std::error::Error>> {
+    let place = place.into();
+    // Nothing is named, so nothing is meant.
+    if matches!(which, DeleteTarget::Of { session: None, key: None }) {
+        return Ok(0);
+    }
+    match &place {
+        LedgerPlace::File(path) => delete_from_file(path, which),
+        #[cfg(feature = "postgres")]
+        LedgerPlace::Postgres(postgres) => {
+            let deleted = crate::postgres::delete_runs(postgres, which);
+            Ok(deleted.map_err(|fault| ReadError::new(&place, &fault))?)
+        }
+    }
+}
+
+fn delete_from_file(
     path: &Path,
     which: DeleteTarget<'_>,
 ) -> Result<u64, Box<dyn std::error::Error>> {
@@ -49,13 +69,11 @@ pub fn delete_runs(
         DeleteTarget::Before(time) => {
             delete_in_steps(&connection, |db| db::drop_old(db, time, db::STEP))
         }
-        // Nothing is named, so nothing is meant.
-        DeleteTarget::Of { session: None, key: None } => Ok(0),
         DeleteTarget::Of { session, key } => {
             delete_in_steps(&connection, |db| db::drop_named(db, (session, key), db::STEP))
         }
     };
-    Ok(deleted.map_err(|error| ReadError::new(path, error))?)
+    Ok(deleted.map_err(|error| ReadError::new(&path.into(), &error.into()))?)
 }
 
 fn delete_run(db: &Connection, run: &str) -> rusqlite::Result<u64> {

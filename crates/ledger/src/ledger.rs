@@ -1,16 +1,18 @@
 //! The handle through which programs record facts.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::db::Database;
 use crate::log::EventLog;
 use crate::options::{OpenError, OpenProblem, Options};
+use crate::place::LedgerPlace;
 use crate::queue::{Queue, QueueLimits};
 use crate::record::Record;
-use crate::writer::{SAY_EVERY_MS, Writer};
+use crate::store::LedgerStore;
+use crate::writer::{SAY_EVERY_MS, Writer, open_store};
 
 /// A clock: returns the time in milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -20,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The time after which an open run without a new record is that of a dead process, in
 /// milliseconds. Gateways end idle runs much earlier, and no request takes so long.
-const LONG_GONE: u64 = 24 * 60 * 60 * 1000;
+pub(crate) const LONG_GONE: u64 = 24 * 60 * 60 * 1000;
 
 /// A ledger that is open for writing. Handles are cheap to clone; dropping the last one closes it.
 #[derive(Clone)]
@@ -37,15 +39,17 @@ struct LedgerInner {
 
 impl Ledger {
     /// Opens or creates the files and starts the thread that writes to them. A locked file or a
-    /// full disk counts as a passing fault: opening is tried again later.
+    /// full disk counts as a passing fault, and so does a database that is away: opening is tried
+    /// again later.
     ///
     /// # Errors
     /// Returns an error if a file can never be written: its folder is missing, permission is
-    /// denied, it belongs to another program, or a newer version wrote it.
+    /// denied, it belongs to another program, or a newer version wrote it. The same goes for a
+    /// database that refuses.
     pub fn open(options: Options, clock: Clock) -> Result<Self, OpenError> {
-        let db = match &options.path {
+        let db = match &options.place {
             None => None,
-            Some(path) => match Database::open(path, options.full_contents, options.max_bytes) {
+            Some(place) => match open_store(place, &options) {
                 Ok(db) => Some(db),
                 Err(error) if error.is_transient() => {
                     tracing::error!(%error, "the ledger cannot be written yet; records wait");
@@ -68,19 +72,20 @@ impl Ledger {
         }));
         let left = match &db {
             Some(db) if options.end_left_open => {
-                read_abandoned(db, options.queue_records / 4, clock().saturating_sub(LONG_GONE))
+                read_abandoned(&**db, options.queue_records / 4, clock().saturating_sub(LONG_GONE))
             }
             _ => Vec::new(),
         };
         for record in left {
             queue.push(record);
         }
-        let path = options.path.clone().or_else(|| options.events_path.clone()).unwrap_or_default();
+        let events = options.events_path.clone().map(LedgerPlace::File);
+        let place = options.place.clone().or(events).unwrap_or_else(|| PathBuf::new().into());
         let writer = Writer::new(options, Arc::clone(&queue), Arc::clone(&clock), db, log);
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || writer.run_loop())
-            .map_err(|error| OpenError::new(&path, OpenProblem::File(error)))?;
+            .map_err(|error| OpenError { place, problem: OpenProblem::File(error) })?;
         Ok(Self { inner: Arc::new(LedgerInner { queue, clock, said: AtomicU64::new(0) }) })
     }
 
@@ -149,7 +154,7 @@ impl Ledger {
 }
 
 /// Reads the records that a process which died left unfinished. A failure is logged.
-fn read_abandoned(db: &Database, most: usize, old: u64) -> Vec<Record> {
+fn read_abandoned(db: &dyn LedgerStore, most: usize, old: u64) -> Vec<Record> {
     match db.abandoned_records(most, old) {
         Ok(left) => {
             if !left.is_empty() {

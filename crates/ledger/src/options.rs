@@ -4,11 +4,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::place::LedgerPlace;
+
 /// The files, bounds and retention of a ledger.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The SQLite file; `None` for no database.
-    pub path: Option<PathBuf>,
+    /// The database; `None` for none.
+    pub place: Option<LedgerPlace>,
     /// The event log, one JSON object per line; `None` for no log.
     pub events_path: Option<PathBuf>,
     /// True to keep full contents. Otherwise texts are replaced by their digest and length.
@@ -16,7 +18,7 @@ pub struct Options {
     /// The time to keep a run after its last record; `None` to keep it for ever.
     pub retention: Option<Duration>,
     /// The maximum size of the SQLite file, in bytes; `None` for no maximum. Records that do not
-    /// fit are lost until retention has made room.
+    /// fit are lost until retention has made room. A PostgreSQL has no maximum.
     pub max_bytes: Option<u64>,
     /// The size in bytes at which the event log is renamed to `NAME.1` (and that to `NAME.2` …).
     pub events_max_bytes: u64,
@@ -30,7 +32,7 @@ pub struct Options {
     /// True to end the runs that a dead process left open. They end as cancelled, with their sums
     /// so far, when the file is opened. While another process has the file open, only runs without
     /// a record of the last 24 hours are ended: the file does not say which process a run belongs
-    /// to, or whether that process is alive.
+    /// to, or whether that process is alive. In a PostgreSQL, only such runs are ended, every hour.
     pub end_left_open: bool,
     /// The time that a first record waits for others to be written with it.
     pub gather: Duration,
@@ -39,7 +41,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            path: None,
+            place: None,
             events_path: None,
             full_contents: false,
             retention: None,
@@ -58,15 +60,15 @@ impl Options {
     /// Creates options for a ledger in this file, without an event log.
     #[must_use]
     pub fn with_path(path: impl Into<PathBuf>) -> Self {
-        Self { path: Some(path.into()), ..Self::default() }
+        Self { place: Some(LedgerPlace::File(path.into())), ..Self::default() }
     }
 }
 
 /// The error of a ledger or an event log that cannot be opened.
 #[derive(Debug)]
 pub struct OpenError {
-    /// The file.
-    pub path: PathBuf,
+    /// The file or the database.
+    pub place: LedgerPlace,
     /// The problem with it.
     pub problem: OpenProblem,
 }
@@ -96,11 +98,16 @@ pub enum OpenProblem {
     Empty,
     /// SQLite reported an error.
     Sqlite(rusqlite::Error),
+    /// The PostgreSQL cannot be used as it is, as this text says: it refuses the user, or there is no
+    /// such database.
+    Refused(String),
+    /// The PostgreSQL is away, as this text says.
+    Away(String),
 }
 
 impl OpenError {
     pub(crate) fn new(path: &Path, problem: OpenProblem) -> Self {
-        Self { path: path.to_owned(), problem }
+        Self { place: path.into(), problem }
     }
 
     /// Checks that there is a file at the path. It is not opened: on Unix, closing it would end the
@@ -128,7 +135,11 @@ impl OpenError {
         use rusqlite::ErrorCode::{
             DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, SystemIoFailure,
         };
-        let OpenProblem::Sqlite(error) = &self.problem else { return false };
+        let error = match &self.problem {
+            OpenProblem::Sqlite(error) => error,
+            OpenProblem::Away(_) => return true,
+            _ => return false,
+        };
         matches!(
             error.sqlite_error_code(),
             Some(DatabaseBusy | DatabaseLocked | DiskFull | OutOfMemory | SystemIoFailure)
@@ -138,7 +149,7 @@ impl OpenError {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.path.display();
+        let file = &self.place;
         match &self.problem {
             OpenProblem::Missing => write!(f, "{file}: there is no such ledger"),
             OpenProblem::Folder => write!(f, "{file}: is a folder; a ledger is a file"),
@@ -154,6 +165,7 @@ impl fmt::Display for OpenError {
             ),
             OpenProblem::Empty => write!(f, "{file}: holds nothing yet"),
             OpenProblem::Sqlite(error) => write!(f, "{file}: {error}"),
+            OpenProblem::Refused(why) | OpenProblem::Away(why) => write!(f, "{file}: {why}"),
         }
     }
 }
@@ -167,6 +179,8 @@ impl std::error::Error for OpenError {
             | OpenProblem::Folder
             | OpenProblem::NotALedger
             | OpenProblem::Newer { .. }
+            | OpenProblem::Refused(_)
+            | OpenProblem::Away(_)
             | OpenProblem::Empty => None,
         }
     }

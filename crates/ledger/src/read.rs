@@ -1,36 +1,38 @@
 //! A reader for ledgers, also while they are written: lists of runs, and the steps of one run.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
 use softland_core::{NanoUsd, RunEnding};
 
+use crate::columns::{AnyRow, Columns as _};
 use crate::db;
 use crate::fields;
-use crate::options::{OpenError, OpenProblem};
+use crate::options::OpenError;
+use crate::place::LedgerPlace;
 use crate::registry::RunRow;
+use crate::sql::{Conditions, Dialect};
+use crate::store::StoreFault;
 
+mod copy;
+mod source;
 mod spend;
 mod totals;
 mod usage;
 
+use source::Source;
 pub use spend::AccountSpend;
 pub use totals::{RecordedSignal, StoredContent};
 pub use usage::{UsageGroup, UsageQuery, UsageRow};
 
-/// The time to wait for a lock.
-const BUSY: Duration = Duration::from_secs(2);
 /// The maximum number of run ids that an ambiguous prefix returns.
 const NAMED: usize = 10;
 
 /// A ledger that is open for reading.
 #[derive(Debug)]
 pub struct Reader {
-    connection: Connection,
-    path: PathBuf,
+    source: Source,
+    place: LedgerPlace,
 }
 
 /// A filter for the runs to list.
@@ -169,117 +171,99 @@ impl Reader {
     /// # Errors
     /// Returns an error if there is no ledger, it cannot be read, it belongs to another program, or
     /// a newer version wrote it.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
-        OpenError::check_file(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let sqlite = |error| OpenError::from_sqlite(path, error);
-        let connection = Connection::open_with_flags(path, flags).map_err(sqlite)?;
-        connection.busy_timeout(BUSY).map_err(sqlite)?;
-        if !db::add_compat_views(&connection, path)? {
-            return Err(OpenError::new(path, OpenProblem::Empty));
-        }
-        Ok(Self { connection, path: path.to_owned() })
+    pub fn open(place: impl Into<LedgerPlace>) -> Result<Self, OpenError> {
+        let place = place.into();
+        Ok(Self { source: Source::open(&place)?, place })
     }
 
     /// Returns the runs that match the query, newest first.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn list_runs(&self, query: &Query) -> Result<Vec<Run>, ReadError> {
+        let mut asked = self.conditions();
+        asked.equal("session", query.session.as_deref());
+        asked.at_least("started", query.since);
+        if query.open {
+            asked.add("ended IS NULL");
+        }
+        asked.equal("outcome", query.outcome.as_deref());
+        let names =
+            "run, name, agent, model, client, policy, session, reason, outcome, key, account";
+        asked.contain(names, query.text.as_deref());
+        asked.equal("key", query.key.as_deref());
+        asked.below_account(query.account.as_deref());
+        asked.equal("policy", query.policy.as_deref());
+        asked.equal("agent", query.agent.as_deref());
+        asked.equal("model", query.model.as_deref());
         let sql = format!(
-            "SELECT {} FROM runs WHERE (?1 IS NULL OR session = ?1) AND started >= ?2 \
-             AND (?3 = 0 OR ended IS NULL) AND (?5 IS NULL OR outcome = ?5) \
-             AND (?6 IS NULL OR instr(lower(concat_ws(char(10), run, name, agent, model, client, \
-             policy, session, reason, outcome, key, account)), lower(?6)) > 0) \
-             AND (?7 IS NULL OR key = ?7) AND {} AND (?9 IS NULL OR policy = ?9) \
-             AND (?10 IS NULL OR agent = ?10) AND (?11 IS NULL OR model = ?11) \
-             ORDER BY started DESC, id DESC LIMIT ?4",
+            "SELECT {} FROM {} WHERE {asked} ORDER BY started DESC, id DESC {}",
             db::COLUMNS,
-            below_account("?8")
+            self.dialect().tables().runs,
+            Dialect::limit(query.limit)
         );
-        let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
-        let limit = query.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1));
-        let read = || {
-            let mut rows = self.connection.prepare_cached(&sql)?;
-            let Query { session, open, outcome, text, key, account, policy, agent, model, .. } =
-                query;
-            let values = params![
-                session, since, open, limit, outcome, text, key, account, policy, agent, model
-            ];
-            rows.query_map(values, |row| db::read_run_row(row).map(Run::from_row))?
-                .collect::<Result<_, _>>()
-        };
-        read().map_err(|error| self.read_error(error))
+        self.list(&sql, &asked, Run::read)
     }
 
     /// Returns the run with the newest record.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn find_latest(&self) -> Result<Option<Run>, ReadError> {
-        let sql = db::run_sql("SELECT ", " FROM runs ORDER BY last DESC, id DESC LIMIT 1");
-        let read = || {
-            let row = self.connection.query_row(&sql, [], db::read_run_row).optional()?;
-            Ok(row.map(Run::from_row))
-        };
-        read().map_err(|error| self.read_error(error))
+        let runs = self.dialect().tables().runs;
+        let sql = format!("SELECT {} FROM {runs} ORDER BY last DESC, id DESC LIMIT 1", db::COLUMNS);
+        Ok(self.list(&sql, &self.conditions(), Run::read)?.pop())
     }
 
     /// Returns the totals of the requests that belong to no run. Of the query, only `session`,
     /// `since`, `key`, `account` and `model` apply.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn sum_unassigned(&self, query: &Query) -> Result<UnassignedTotals, ReadError> {
+        let mut asked = self.conditions();
+        asked.add("run_id = 0");
+        asked.equal("session", query.session.as_deref());
+        asked.at_least("at", query.since);
+        asked.equal("key", query.key.as_deref());
+        asked.below_account(query.account.as_deref());
+        asked.equal("model", query.model.as_deref());
         let sql = format!(
-            "SELECT count(*), coalesce(sum(input), 0), coalesce(sum(output), 0), \
-             coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), \
-             coalesce(sum(cost), 0), count(*) - count(cost) FROM requests \
-             WHERE run_id = 0 AND (?1 IS NULL OR session = ?1) AND at >= ?2 \
-             AND (?3 IS NULL OR key = ?3) AND {} AND (?5 IS NULL OR model = ?5)",
-            below_account("?4")
+            "SELECT {} FROM {} WHERE {asked}",
+            usage::sums(self.dialect()),
+            self.dialect().tables().requests
         );
-        let since = query.since.map_or(0, |at| i64::try_from(at).unwrap_or(i64::MAX));
-        let read = || {
-            let mut sums = self.connection.prepare_cached(&sql)?;
-            let Query { session, key, account, model, .. } = query;
-            let values = params![session, since, key, account, model];
-            sums.query_row(values, UnassignedTotals::from_row)
-        };
-        read().map_err(|error| self.read_error(error))
+        let totals = self.list(&sql, &asked, |row| UnassignedTotals::read(row, 0))?.pop();
+        Ok(totals.unwrap_or_default())
     }
 
     /// Returns the runs that a client gave this name, oldest first.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn find_named(&self, name: &str) -> Result<Vec<Run>, ReadError> {
-        let sql = db::run_sql("SELECT ", " FROM runs WHERE name = ?1 ORDER BY started, id");
-        let read = || {
-            let mut rows = self.connection.prepare_cached(&sql)?;
-            rows.query_map([name], |row| db::read_run_row(row).map(Run::from_row))?
-                .collect::<Result<_, _>>()
-        };
-        read().map_err(|error| self.read_error(error))
+        let mut asked = self.conditions();
+        asked.equal("name", Some(name));
+        let runs = self.dialect().tables().runs;
+        let sql = format!("SELECT {} FROM {runs} WHERE {asked} ORDER BY started, id", db::COLUMNS);
+        self.list(&sql, &asked, Run::read)
     }
 
     /// Finds the run with this id, or else the only run whose id begins with it.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn find_run(&self, prefix: &str) -> Result<RunLookup, ReadError> {
+        let mut asked = self.conditions();
+        let begin = asked.bind_text(prefix);
+        asked.add(format!("run >= {begin} AND substr(run, 1, length({begin})) = {begin}"));
         let sql = format!(
-            "SELECT {} FROM runs WHERE run >= ?1 AND substr(run, 1, length(?1)) = ?1 \
-             ORDER BY run LIMIT {}",
+            "SELECT {} FROM {} WHERE {asked} ORDER BY run {}",
             db::COLUMNS,
-            NAMED
+            self.dialect().tables().runs,
+            Dialect::limit(Some(NAMED))
         );
-        let read = || {
-            let mut rows = self.connection.prepare_cached(&sql)?;
-            rows.query_map([prefix], |row| db::read_run_row(row).map(Run::from_row))?
-                .collect::<rusqlite::Result<Vec<Run>>>()
-        };
-        let mut runs = read().map_err(|error| self.read_error(error))?;
+        let mut runs = self.list(&sql, &asked, Run::read)?;
         // In text order, the full id sorts before every longer one.
         let whole = runs.first().is_some_and(|run| run.run == prefix);
         if whole || runs.len() == 1 {
@@ -295,36 +279,58 @@ impl Reader {
     /// Returns the steps of a run, in order. Returns none if there is no such run.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn read_steps(&self, run: &str) -> Result<Vec<Step>, ReadError> {
-        let read = || {
-            let sql = format!("SELECT {} FROM runs WHERE run = ?1", db::COLUMNS);
-            // A transaction shows both tables at the same moment.
-            let moment = self.connection.unchecked_transaction()?;
-            let Some(row) = moment.query_row(&sql, [run], db::read_run_row).optional()? else {
-                return Ok(Vec::new());
-            };
-            let last = row.end.as_ref().map_or(u64::MAX, |end| end.seq);
-            let lines = db::read_lines(&moment, row.id, 0)?;
-            Ok(lines.into_iter().map(|kept| Step::from_stored(kept, last)).collect())
-        };
-        read().map_err(|error| self.read_error(error))
+        let found = self.source.read_lines(run).map_err(|fault| self.read_error(&fault))?;
+        let Some((row, lines)) = found else { return Ok(Vec::new()) };
+        let last = row.end.as_ref().map_or(u64::MAX, |end| end.seq);
+        Ok(lines.into_iter().map(|kept| Step::from_stored(kept, last)).collect())
     }
 
-    fn read_error(&self, error: rusqlite::Error) -> ReadError {
-        ReadError { path: self.path.clone(), error }
+    fn dialect(&self) -> Dialect {
+        self.source.dialect()
     }
-}
 
-/// Returns the condition that an account is the one in a parameter, or below it.
-pub(crate) fn below_account(parameter: &str) -> String {
-    format!(
-        "({parameter} IS NULL OR account = {parameter} \
-         OR substr(account, 1, length({parameter}) + 1) = {parameter} || '/')"
-    )
+    fn conditions(&self) -> Conditions {
+        Conditions::new(self.dialect())
+    }
+
+    /// Asks a question, and returns what `read` makes of each row.
+    fn list<T>(
+        &self,
+        sql: &str,
+        asked: &Conditions,
+        read: impl Fn(&AnyRow<'_>) -> Result<T, StoreFault>,
+    ) -> Result<Vec<T>, ReadError> {
+        let mut rows = Vec::new();
+        self.visit(sql, asked, |row| {
+            rows.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Asks a question, and shows each row to `visit`.
+    fn visit(
+        &self,
+        sql: &str,
+        asked: &Conditions,
+        mut visit: impl FnMut(&AnyRow<'_>) -> Result<(), StoreFault>,
+    ) -> Result<(), ReadError> {
+        let read = self.source.query(sql, &asked.values, &mut visit);
+        read.map_err(|fault| self.read_error(&fault))
+    }
+
+    fn read_error(&self, fault: &StoreFault) -> ReadError {
+        ReadError::new(&self.place, fault)
+    }
 }
 
 impl Run {
+    fn read(row: &AnyRow<'_>) -> Result<Self, StoreFault> {
+        db::read_run_row(row).map(Self::from_row)
+    }
+
     fn from_row(row: RunRow) -> Self {
         let RunRow { input, output, cache_read, cache_write, .. } = row;
         let ended = row.end.as_ref().map(|end| end.at);
@@ -426,8 +432,9 @@ impl Run {
 }
 
 impl UnassignedTotals {
-    fn from_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        let count = |at| row.get::<_, i64>(at).map(|n| u64::try_from(n).unwrap_or(0));
+    /// Reads the sums of a row, which begin with this column.
+    fn read(row: &AnyRow<'_>, from: usize) -> Result<Self, StoreFault> {
+        let count = |at| row.count(from + at);
         Ok(Self {
             requests: count(0)?,
             usage: Usage {
@@ -492,27 +499,23 @@ impl Step {
     }
 }
 
-/// The error of a ledger that could not be read.
+/// The error of a ledger that could not be read, or from which runs could not be deleted.
 #[derive(Debug)]
 pub struct ReadError {
-    path: PathBuf,
-    error: rusqlite::Error,
+    place: LedgerPlace,
+    why: String,
 }
 
 impl ReadError {
-    pub(crate) fn new(path: &Path, error: rusqlite::Error) -> Self {
-        Self { path: path.to_owned(), error }
+    pub(crate) fn new(place: &LedgerPlace, fault: &StoreFault) -> Self {
+        Self { place: place.clone(), why: fault.why.clone() }
     }
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.error)
+        write!(f, "{}: {}", self.place, self.why)
     }
 }
 
-impl std::error::Error for ReadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
+impl std::error::Error for ReadError {}

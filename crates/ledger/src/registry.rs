@@ -34,6 +34,11 @@ pub(crate) trait RecordSink<'b> {
     /// Returns the stored state of a run.
     fn find_run(&mut self, run: &str) -> Result<Option<RunRow>, Self::Error>;
 
+    /// Returns the id for a new run; `None` if the registry counts them.
+    fn new_id(&mut self) -> Option<i64> {
+        None
+    }
+
     /// Takes one line of a run that is not a request.
     fn add_event(&mut self, line: NumberedLine<'b>) -> Result<(), Self::Error>;
 
@@ -179,9 +184,7 @@ impl RunRegistry {
                     text,
                 )
             }
-            PackedRecord::Event(event) if RESERVED.contains(&event.event) => {
-                Ok(Numbering::Misnamed)
-            }
+            PackedRecord::Event(event) if is_reserved(event.event) => Ok(Numbering::Misnamed),
             PackedRecord::Event(event) => {
                 let row = self.find_or_create(&event.run, event.at, sink)?;
                 row.note_activity(event.at, event.turn);
@@ -249,8 +252,11 @@ impl RunRegistry {
                 let row = match sink.find_run(run)? {
                     Some(row) => row,
                     None => {
-                        self.next_id += 1;
-                        RunRow::new(self.next_id - 1, run, at)
+                        let id = sink.new_id().unwrap_or_else(|| {
+                            self.next_id += 1;
+                            self.next_id - 1
+                        });
+                        RunRow::new(id, run, at)
                     }
                 };
                 self.insert_row(Arc::clone(&row.run), row)
@@ -327,6 +333,11 @@ impl RunRegistry {
         self.places.clear();
         self.batch.clear();
     }
+}
+
+/// Returns true for a name that an event may not have.
+pub(crate) fn is_reserved(event: &str) -> bool {
+    RESERVED.contains(&event)
 }
 
 /// Returns the envelope of a request's line.

@@ -8,16 +8,16 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::ErrorCode;
-
 use crate::batch::{Batch, BatchPart, TextSpan};
 use crate::db::Database;
-use crate::ledger::Clock;
+use crate::ledger::{Clock, LONG_GONE};
 use crate::log::EventLog;
-use crate::options::Options;
+use crate::options::{OpenError, Options};
+use crate::place::LedgerPlace;
 use crate::queue::{NextBatch, Queue};
 use crate::record::Request;
 use crate::registry::{NumberedLine, Numbering, RecordSink, RunRegistry, RunRow};
+use crate::store::{FaultKind, LedgerStore, StoreFault};
 
 /// The time between two log messages about the same fault, in milliseconds.
 pub(crate) const SAY_EVERY_MS: u64 = 10_000;
@@ -26,6 +26,8 @@ const FIRST_REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 /// The time between two searches for expired runs.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// The time between two searches for what dead processes left open in a shared database.
+const END_EVERY: Duration = Duration::from_secs(60 * 60);
 /// The time between two steps of one sweep.
 const SWEEP_STEP: Duration = Duration::from_millis(200);
 
@@ -34,7 +36,7 @@ pub(crate) struct Writer {
     options: Options,
     queue: Arc<Queue>,
     clock: Clock,
-    db: Option<Database>,
+    db: Option<Box<dyn LedgerStore>>,
     log: Option<EventLog>,
     /// True if no other process writes to the log, which may lack the last lines of a dead process.
     catch_up: bool,
@@ -52,6 +54,7 @@ pub(crate) struct Writer {
     unlogged: u64,
     trouble: Option<OngoingFault>,
     sweep_at: Instant,
+    end_at: Instant,
 }
 
 /// A fault that has not passed yet.
@@ -63,7 +66,7 @@ struct OngoingFault {
 
 /// The cause of a failed write.
 enum WriteFault {
-    Db(rusqlite::Error),
+    Db(StoreFault),
     Other(String),
 }
 
@@ -72,7 +75,7 @@ impl Writer {
         options: Options,
         queue: Arc<Queue>,
         clock: Clock,
-        db: Option<Database>,
+        db: Option<Box<dyn LedgerStore>>,
         log: Option<(EventLog, bool)>,
     ) -> Self {
         let (log, alone) = log.map_or((None, false), |(log, alone)| (Some(log), alone));
@@ -92,6 +95,7 @@ impl Writer {
             unlogged: 0,
             trouble: None,
             sweep_at: Instant::now(),
+            end_at: Instant::now(),
         }
     }
 
@@ -109,6 +113,7 @@ impl Writer {
             match self.write_held() {
                 Ok(()) => {
                     self.sweep_old_runs();
+                    self.end_abandoned();
                     self.report_recovery();
                 }
                 Err(fault) => {
@@ -137,7 +142,9 @@ impl Writer {
                         self.log.is_some(),
                     ) {
                         Ok(written) => self.queue.count_lost(written.misnamed),
-                        Err(error) if !is_data_error(&error) => return Err(WriteFault::Db(error)),
+                        Err(fault) if fault.kind != FaultKind::Record => {
+                            return Err(WriteFault::Db(fault));
+                        }
                         Err(error) => {
                             self.skip_bad_record(size, &error);
                             continue;
@@ -155,14 +162,13 @@ impl Writer {
 
     /// Opens the database if it is not open, or if its file was replaced.
     fn reopen_database(&mut self) -> Result<(), WriteFault> {
-        let Some(path) = &self.options.path else { return Ok(()) };
+        let Some(place) = &self.options.place else { return Ok(()) };
         if let Some(old) = self.db.take_if(|db| db.is_replaced()) {
-            let path = path.display();
-            tracing::error!(%path, "the ledger's file was moved away; a new one is created");
+            tracing::error!(path = %place, "the ledger's file was moved away; a new one is created");
             self.left = old.read_open_runs();
         }
         if self.db.is_none() {
-            let opened = Database::open(path, self.options.full_contents, self.options.max_bytes);
+            let opened = open_store(place, &self.options);
             let mut db = opened.map_err(|error| WriteFault::Other(error.to_string()))?;
             db.continue_runs(std::mem::take(&mut self.left));
             self.db = Some(db);
@@ -226,7 +232,7 @@ impl Writer {
     }
 
     /// Handles a record that can never be written: alone it is lost, in a batch it is searched for.
-    fn skip_bad_record(&mut self, size: usize, error: &rusqlite::Error) {
+    fn skip_bad_record(&mut self, size: usize, error: &StoreFault) {
         if size == 1 {
             self.held.mark_done(1);
             self.queue.count_lost(1);
@@ -253,16 +259,32 @@ impl Writer {
         }
     }
 
+    /// Ends what dead processes left open in a shared database, if it is time.
+    fn end_abandoned(&mut self) {
+        let now = Instant::now();
+        if self.end_at > now || !self.options.end_left_open {
+            return;
+        }
+        self.end_at = now + END_EVERY;
+        let Some(db) = &mut self.db else { return };
+        let old = (self.clock)().saturating_sub(LONG_GONE);
+        if let Err(error) = db.end_abandoned(old, &mut self.text, self.log.is_some()) {
+            tracing::warn!(%error, "runs of a process that died could not be ended");
+        }
+    }
+
     /// Logs a fault, at most once every [`SAY_EVERY_MS`]. Returns the time to wait before a retry.
     fn report_fault(&mut self, fault: WriteFault) -> Duration {
         let why = match fault {
             WriteFault::Other(why) => why,
-            WriteFault::Db(error) => {
-                if !is_lock_or_full(&error) {
+            WriteFault::Db(fault) => {
+                if fault.kind != FaultKind::Passing {
                     self.db = None;
                 }
-                let path = self.options.path.as_deref().unwrap_or_else(|| "".as_ref());
-                format!("{}: {error}", path.display())
+                match &self.options.place {
+                    Some(place) => format!("{place}: {fault}"),
+                    None => fault.why,
+                }
             }
         };
         self.queue.note_fault(&why);
@@ -315,21 +337,23 @@ impl Drop for FinishGuard {
     }
 }
 
-/// True for an error that is caused by the record rather than the disk.
-fn is_data_error(error: &rusqlite::Error) -> bool {
-    use ErrorCode::{ConstraintViolation, ParameterOutOfRange, TooBig, TypeMismatch};
-    match error.sqlite_error_code() {
-        Some(code) => {
-            matches!(code, ConstraintViolation | ParameterOutOfRange | TooBig | TypeMismatch)
+/// Opens or creates the database at a place.
+pub(crate) fn open_store(
+    place: &LedgerPlace,
+    options: &Options,
+) -> Result<Box<dyn LedgerStore>, OpenError> {
+    match place {
+        LedgerPlace::File(path) => {
+            let file = Database::open(path, options.full_contents, options.max_bytes)?;
+            Ok(Box::new(file))
         }
-        None => true,
+        #[cfg(feature = "postgres")]
+        LedgerPlace::Postgres(postgres) => {
+            let opened = crate::postgres::PostgresStore::open(postgres, options.full_contents);
+            let opened = opened.map_err(|problem| OpenError { place: place.clone(), problem })?;
+            Ok(Box::new(opened))
+        }
     }
-}
-
-/// True for an error that leaves the open file usable.
-fn is_lock_or_full(error: &rusqlite::Error) -> bool {
-    use ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull};
-    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull))
 }
 
 /// A sink that keeps nothing, for use without a database.

@@ -1,4 +1,5 @@
-//! The state that the gateways of a fleet share, on PostgreSQL.
+//! The state that the gateways of a fleet share, on PostgreSQL, and the connections for it and for
+//! others.
 //!
 //! Each call is one statement and one transaction, which a function in the database runs. Calls that
 //! change accounts share a transaction with all that wait beside them. The database gets its tables
@@ -8,15 +9,23 @@
 mod batch;
 #[cfg(feature = "client")]
 mod connection;
-#[cfg(feature = "client")]
+#[cfg(feature = "pool")]
+mod database;
+#[cfg(feature = "pool")]
 mod migrate;
 #[cfg(feature = "client")]
 mod store;
 
-#[cfg(feature = "client")]
-pub use connection::ConnectError;
+#[cfg(feature = "pool")]
+pub use database::{
+    BusyConnection, ConnectError, Database, DatabaseError, DatabaseOptions, describe_address,
+};
+#[cfg(feature = "pool")]
+pub use migrate::Tables;
 #[cfg(feature = "client")]
 pub use store::PostgresStore;
+#[cfg(feature = "pool")]
+pub use tokio_postgres;
 
 /// The state of a fleet on PostgreSQL.
 #[cfg(feature = "client")]

@@ -12,7 +12,8 @@ use softland_remote::{Answer, ScriptStore};
 use tokio::time::{Instant, timeout};
 
 use crate::batch::{BatchQueue, run_operations};
-use crate::connection::{CALL, ConnectError, Connections};
+use crate::connection::{CALL, Connections};
+use crate::database::ConnectError;
 
 /// The interval at which rows that have not been used for long are deleted.
 const SWEEP: Duration = Duration::from_secs(60);

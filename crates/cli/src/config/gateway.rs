@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use softland_agent::core::Millis;
 use softland_agent::core::policy::Policy;
-use softland_gateway::{Route, Shaping};
+use softland_gateway::{LedgerPlace, Route, Shaping};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -17,6 +17,7 @@ use super::entry::Entry;
 use super::key::KeyConfig;
 use super::shared::SharedConfig;
 use super::{ConfigReader, Variable};
+use crate::ledger_file;
 
 /// The gateway's part of a config. A key that the config lacks is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,6 +38,8 @@ pub(super) struct GatewayConfig {
     /// read.
     mentions: Vec<NameReference>,
     pub(super) ledger: Option<LedgerSetting>,
+    /// The variable that holds the ledger's address, with its password.
+    pub(super) ledger_variable: Option<Variable>,
     pub(super) ledger_full: bool,
     pub(super) retention: Option<RetentionSetting>,
     pub(super) events: Option<PathBuf>,
@@ -70,8 +73,8 @@ pub(super) struct TlsConfig {
 pub(crate) enum LedgerSetting {
     /// No ledger is kept.
     Off,
-    /// An SQLite file.
-    Sqlite(PathBuf),
+    /// A SQLite file or a PostgreSQL.
+    At(LedgerPlace),
 }
 
 /// The value of `[ledger] retention`.
@@ -100,7 +103,7 @@ pub(super) enum ReferenceKind {
 }
 
 /// The allowed values of keys, for messages.
-const LEDGER_URL: &str = "\"sqlite:PATH\" or \"off\"";
+const LEDGER_URL: &str = "\"sqlite:PATH\", \"postgres://HOST:PORT/DATABASE\" or \"off\"";
 const CONTENT: &str = "\"digests\" or \"full\"";
 const RETENTION: &str = "a time such as \"30d\" or \"12h\", or \"forever\"";
 const HOST: &str = "a list of host names such as [\"gateway.example\", \"10.0.0.7:4141\"]";
@@ -275,9 +278,14 @@ impl ConfigReader<'_> {
     }
 
     fn read_ledger(&mut self, value: &Spanned<DeValue<'_>>) {
-        for entry in self.read_section("ledger", value, &["url", "content", "retention"]) {
+        for entry in self.read_section("ledger", value, &["url", "url_env", "content", "retention"])
+        {
             match entry.name {
                 "url" => self.config.gateway.ledger = self.read_ledger_url(&entry),
+                "url_env" => {
+                    let variable = self.read_variable(&entry, ledger_file::VARIABLE);
+                    self.config.gateway.ledger_variable = variable;
+                }
                 "content" => match entry.value.as_str() {
                     Some("digests") => self.config.gateway.ledger_full = false,
                     Some("full") => self.config.gateway.ledger_full = true,
@@ -293,21 +301,29 @@ impl ConfigReader<'_> {
         if url == "off" {
             return Some(LedgerSetting::Off);
         }
-        if let Some((scheme @ ("postgres" | "postgresql"), _)) = url.split_once(':') {
-            // The URL is not shown: it may contain a password.
-            let message = format!("{scheme}: comes with a later version; allowed is {LEDGER_URL}");
-            self.note_problem(entry.at, &entry.place, &message);
-            return None;
+        if ledger_file::is_address(url) {
+            // The address is not shown: it may contain a password.
+            let place = match url.contains('@') || url.contains("password=") {
+                true => Err("may not carry a user or a password; use url_env".to_owned()),
+                false => ledger_file::parse_address(url),
+            };
+            return match place {
+                Ok(place) => Some(LedgerSetting::At(place)),
+                Err(message) => {
+                    self.note_problem(entry.at, &entry.place, &message);
+                    None
+                }
+            };
         }
         let path = url.strip_prefix("sqlite:").filter(|path| {
             // Programs disagree on the meaning of `//`; `:memory:` would become the name of a file.
             !path.is_empty() && !path.starts_with("//") && !path.starts_with(':')
         });
         if path.is_none() {
-            let message = format!("must be {LEDGER_URL}, with one colon and no //");
+            let message = format!("must be {LEDGER_URL}; a path has no // before it");
             self.note_problem(entry.at, &entry.place, &message);
         }
-        path.map(|path| LedgerSetting::Sqlite(PathBuf::from(path)))
+        path.map(|path| LedgerSetting::At(PathBuf::from(path).into()))
     }
 
     fn read_retention(&mut self, entry: &Entry<'_, '_>) -> Option<RetentionSetting> {

@@ -22,6 +22,7 @@ use super::{
     Config, SilenceLimit, UpstreamConfig, Variable, find_unlimitable_tools, unknown_policy_message,
 };
 use crate::audit::PageReports;
+use crate::ledger_file;
 
 /// The default address of the gateway.
 const LISTEN: SocketAddr =
@@ -76,6 +77,10 @@ impl Config {
         let tls = if asked.private { None } else { reading.resolve_tls() };
         let forced_policy = reading.resolve_forced_policy();
         let mut problems = reading.problems;
+        let ledger = self.resolve_ledger(env).unwrap_or_else(|found| {
+            problems.extend(found);
+            None
+        });
         problems.extend(self.check_reachable(asked, store));
         problems.extend(self.check_client_keys(asked));
         problems.extend(check_tool_limit_flags(&asked.keys));
@@ -102,8 +107,8 @@ impl Config {
             allow_unmetered: gateway.allow_unmetered,
             tls,
             no_comments: !gateway.stream_comments.unwrap_or(true),
-            ledger: match &gateway.ledger {
-                Some(LedgerSetting::Sqlite(path)) => Some(path.clone()),
+            ledger: match ledger {
+                Some(LedgerSetting::At(place)) => Some(place),
                 Some(LedgerSetting::Off) | None => None,
             },
             ledger_read_only: false,
@@ -177,8 +182,22 @@ impl Config {
     }
 
     /// Returns what the file says of the ledger, if it says anything.
-    pub(crate) fn ledger_setting(&self) -> Option<&LedgerSetting> {
-        self.gateway.ledger.as_ref()
+    ///
+    /// # Errors
+    /// Returns a problem if the variable that should hold the address is not set, or holds none.
+    pub(crate) fn resolve_ledger(
+        &self,
+        env: Env<'_>,
+    ) -> Result<Option<LedgerSetting>, Vec<String>> {
+        let Some(Variable { name, place }) = &self.gateway.ledger_variable else {
+            return Ok(self.gateway.ledger.clone());
+        };
+        let Some(text) = env(name).filter(|text| !text.trim().is_empty()) else {
+            return Err(vec![format!("{place}: the variable {name} is not set")]);
+        };
+        let address = ledger_file::parse_address(text.trim());
+        let found = address.map_err(|message| vec![format!("{place}: {name} {message}")])?;
+        Ok(Some(LedgerSetting::At(found)))
     }
 
     pub(super) fn resolve_listen(&self, asked: &Overrides) -> SocketAddr {

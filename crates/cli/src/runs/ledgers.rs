@@ -1,9 +1,11 @@
 //! The ledgers that `runs`, `show` and `pages` read: the named one, or else the one in the current
 //! folder and the default one, those that exist.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use softland_ledger::{OpenError, OpenProblem, Query, ReadError, Reader, Run, RunLookup};
+use softland_ledger::{
+    LedgerPlace, OpenError, OpenProblem, Query, ReadError, Reader, Run, RunLookup,
+};
 
 use crate::args::LedgerArgs;
 use crate::config::{Config, LEDGER, LedgerSetting};
@@ -19,14 +21,14 @@ const NAMED: usize = 5;
 pub(crate) struct Ledgers {
     /// The ledgers with records.
     pub(crate) open: Vec<OpenLedger>,
-    /// The files of ledgers to which nothing was written yet.
-    empty: Vec<PathBuf>,
+    /// The ledgers to which nothing was written yet.
+    empty: Vec<LedgerPlace>,
 }
 
 /// A ledger that is open for reading.
 #[derive(Debug)]
 pub(crate) struct OpenLedger {
-    pub(crate) path: PathBuf,
+    pub(crate) place: LedgerPlace,
     pub(crate) reader: Reader,
 }
 
@@ -37,19 +39,19 @@ impl Ledgers {
     /// # Errors
     /// Returns a failure if there is no ledger, or none can be read.
     pub(crate) fn open(args: &LedgerArgs, writer: &Writer) -> Result<Self, Failure> {
-        let paths = match named_ledger(args)? {
-            Some(path) => vec![path],
-            None => ledger_file::list_readable(&read_variable),
+        let places = match named_ledger(args)? {
+            Some(place) => vec![place],
+            None => ledger_file::list_readable(&read_variable)?,
         };
-        if paths.is_empty() {
+        if places.is_empty() {
             return Err(no_ledger());
         }
         let (mut found, mut problems) = (Self::default(), Vec::new());
-        for path in paths {
-            match Reader::open(&path) {
-                Ok(reader) => found.open.push(OpenLedger { path, reader }),
+        for place in places {
+            match Reader::open(&place) {
+                Ok(reader) => found.open.push(OpenLedger { place, reader }),
                 Err(error) => match error.problem {
-                    OpenProblem::Empty => found.empty.push(path),
+                    OpenProblem::Empty => found.empty.push(place),
                     OpenProblem::Missing => problems.push(describe_absent(&error)),
                     _ => problems.push(error.to_string()),
                 },
@@ -66,14 +68,14 @@ impl Ledgers {
     pub(crate) fn exist(args: &LedgerArgs) -> bool {
         args.ledger.is_some()
             || args.config.is_some()
-            || !ledger_file::list_readable(&read_variable).is_empty()
+            || ledger_file::list_readable(&read_variable).is_ok_and(|places| !places.is_empty())
     }
 
-    /// Returns the files, for messages.
+    /// Returns the places, for messages.
     pub(crate) fn names(&self) -> String {
-        let open = self.open.iter().map(|ledger| &ledger.path);
-        let paths = open.chain(&self.empty).map(|path| path.display().to_string());
-        paths.collect::<Vec<_>>().join(" and ")
+        let open = self.open.iter().map(|ledger| &ledger.place);
+        let places = open.chain(&self.empty).map(LedgerPlace::to_string);
+        places.collect::<Vec<_>>().join(" and ")
     }
 
     /// Returns the message for ledgers without runs.
@@ -84,11 +86,11 @@ impl Ledgers {
         )
     }
 
-    /// Returns the files, and closes them.
-    pub(crate) fn into_paths(self) -> Vec<PathBuf> {
-        let mut paths: Vec<_> = self.open.into_iter().map(|ledger| ledger.path).collect();
-        paths.extend(self.empty);
-        paths
+    /// Returns the places, and closes the ledgers.
+    pub(crate) fn into_places(self) -> Vec<LedgerPlace> {
+        let mut places: Vec<_> = self.open.into_iter().map(|ledger| ledger.place).collect();
+        places.extend(self.empty);
+        places
     }
 
     /// Finds the runs by an id, the client's name for them, or the beginning of an id. Returns at
@@ -140,16 +142,15 @@ impl Ledgers {
     /// Returns the failure for a run that no ledger has.
     fn describe_missing(&self, named: &str) -> Result<Failure, Failure> {
         let mut newest = Vec::new();
-        for OpenLedger { path, reader } in &self.open {
+        for OpenLedger { place, reader } in &self.open {
             let session = Some(named.to_owned());
             let of_session = Query { session, limit: Some(1), ..Query::default() };
             if reader.sum_unassigned(&of_session).map_err(read_failure)?.requests > 0
                 || !reader.list_runs(&of_session).map_err(read_failure)?.is_empty()
             {
                 return Ok(Failure::usage(format!(
-                    "{} has no run `{named}`, but a session of that name: see \
-                     `softland runs --session {named}`",
-                    path.display()
+                    "{place} has no run `{named}`, but a session of that name: see \
+                     `softland runs --session {named}`"
                 )));
             }
             let query = Query { limit: Some(NAMED), ..Query::default() };
@@ -171,15 +172,15 @@ impl Ledgers {
 }
 
 /// Returns the ledger that the arguments name, if they name one.
-fn named_ledger(args: &LedgerArgs) -> Result<Option<PathBuf>, Failure> {
-    if let Some(path) = &args.ledger {
-        return Ok(Some(path.clone()));
+fn named_ledger(args: &LedgerArgs) -> Result<Option<LedgerPlace>, Failure> {
+    if let Some(named) = &args.ledger {
+        return ledger_file::named_place(named).map(Some);
     }
     let Some(file) = &args.config else { return Ok(None) };
     let config = Config::load(file).map_err(Failure::from_messages)?;
-    match config.ledger_setting() {
-        Some(LedgerSetting::Sqlite(path)) => Ok(Some(path.clone())),
-        None => Ok(Some(PathBuf::from(LEDGER))),
+    match config.resolve_ledger(&read_variable).map_err(Failure::from_messages)? {
+        Some(LedgerSetting::At(place)) => Ok(Some(place)),
+        None => Ok(Some(PathBuf::from(LEDGER).into())),
         Some(LedgerSetting::Off) => Err(Failure::usage(format!(
             "{}: [ledger] is off; --ledger FILE names a ledger",
             file.display()
@@ -214,21 +215,24 @@ pub(crate) fn read_failure(error: ReadError) -> Failure {
 
 /// Returns the ledger that `pages` shows: the named one, or else the default one, or else the one
 /// in the current folder.
-pub(crate) fn choose_shown(args: &LedgerArgs) -> Result<PathBuf, Failure> {
-    if let Some(path) = named_ledger(args)? {
-        return Ok(path);
+pub(crate) fn choose_shown(args: &LedgerArgs) -> Result<LedgerPlace, Failure> {
+    if let Some(place) = named_ledger(args)? {
+        return Ok(place);
+    }
+    if let Some(place) = ledger_file::read_address(&read_variable)? {
+        return Ok(place);
     }
     let default = ledger_file::default_ledger(&read_variable).filter(|path| path.exists());
     let here = || Some(PathBuf::from(LEDGER)).filter(|path| path.exists());
-    default.or_else(here).ok_or_else(no_ledger)
+    default.or_else(here).map(LedgerPlace::from).ok_or_else(no_ledger)
 }
 
-/// Checks that a file is a ledger, and returns true if it holds contents of requests.
+/// Checks that there is a ledger, and returns true if it holds contents of requests.
 ///
 /// # Errors
-/// Returns a failure if the file cannot be read.
-pub(crate) fn inspect_ledger(path: &Path) -> Result<bool, Failure> {
-    match Reader::open(path) {
+/// Returns a failure if the ledger cannot be read.
+pub(crate) fn inspect_ledger(place: &LedgerPlace) -> Result<bool, Failure> {
+    match Reader::open(place) {
         Ok(reader) => reader.has_contents().map_err(read_failure),
         Err(error) => match error.problem {
             OpenProblem::Empty => Ok(false),

@@ -1,10 +1,8 @@
 //! The summary that `wrap` prints at the end: the money spent, how the runs ended and why, and what
 //! the ledger lacks.
 
-use std::path::Path;
-
 use softland_agent::core::{NanoUsd, Outcome, Reason};
-use softland_gateway::{INTERVENTIONS, ObservedSummary, RecapRun, Summary};
+use softland_gateway::{INTERVENTIONS, LedgerPlace, ObservedSummary, RecapRun, Summary};
 
 use crate::render::format_count;
 use crate::runs::format_dollars;
@@ -16,7 +14,7 @@ const NAMED: usize = 5;
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) program: &'a str,
-    pub(super) ledger: Option<&'a Path>,
+    pub(super) ledger: Option<&'a LedgerPlace>,
 }
 
 /// Summarizes a program's requests in lines.
@@ -142,7 +140,7 @@ fn explain_reason(reason: &Reason) -> String {
 
 /// Names the command that shows more, or what the ledger lacks.
 fn describe_ledger(summary: &Summary, place: Place<'_>) -> Option<String> {
-    let path = place.ledger?;
+    let ledger = place.ledger?;
     if summary.lost_records > 0 {
         let why = summary.ledger_fault.as_deref().unwrap_or("it was not written in time");
         return Some(format!(
@@ -152,7 +150,7 @@ fn describe_ledger(summary: &Summary, place: Place<'_>) -> Option<String> {
     }
     let runs = count_runs(summary);
     Some(match (runs, summary.recap.runs.as_slice()) {
-        (0, _) => format!("softland runs lists what was spent ({})", path.display()),
+        (0, _) => format!("softland runs lists what was spent ({ledger})"),
         // Another program may have written a newer run meanwhile.
         (1, [run]) => format!(
             "softland show {} shows it step by step; softland pages shows all runs in a browser",
@@ -222,6 +220,10 @@ mod tests {
         );
     }
 
+    fn kept_ledger() -> LedgerPlace {
+        std::path::Path::new("/x/softland.db").into()
+    }
+
     #[test]
     fn runs_are_named_with_limits_and_reasons() {
         let mut stopped =
@@ -230,7 +232,8 @@ mod tests {
         let runs = vec![ended("run-1", landed(), Some(NanoUsd(10_000_000))), stopped];
         let recap = Recap { runs, ..Recap::default() };
         let summary = Summary { requests: 9, landed: 1, stopped: 2, recap, ..Summary::default() };
-        let place = Place { program: "claude", ledger: Some(Path::new("/x/softland.db")) };
+        let ledger = kept_ledger();
+        let place = Place { program: "claude", ledger: Some(&ledger) };
         let said = summary_lines(&summary, place);
         assert_eq!(
             said[1..4],
@@ -262,7 +265,8 @@ mod tests {
         let runs = vec![ended("run-1", answered, Some(NanoUsd(10_000_000)))];
         let recap = Recap { runs, ..Recap::default() };
         let summary = Summary { requests: 9, answered: 1, recap, ..Summary::default() };
-        let place = Place { program: "claude", ledger: Some(Path::new("/x/softland.db")) };
+        let ledger = kept_ledger();
+        let place = Place { program: "claude", ledger: Some(&ledger) };
         let said = summary_lines(&summary, place);
         let wanted = "softland: run-1 answered: the model ended by itself; 31 turns, ";
         assert!(said[1].starts_with(wanted), "{said:?}");
@@ -293,7 +297,8 @@ mod tests {
             ledger_fault: Some("/x/softland.db: database or disk is full".to_owned()),
             ..Summary::default()
         };
-        let place = Place { program: "claude", ledger: Some(Path::new("/x/softland.db")) };
+        let ledger = kept_ledger();
+        let place = Place { program: "claude", ledger: Some(&ledger) };
         let said = summary_lines(&summary, place).join("\n");
         assert!(said.contains("the ledger lacks 3 records of this program: /x/softland.db: "));
         assert!(said.contains("disk is full") && !said.contains("show last"), "{said}");

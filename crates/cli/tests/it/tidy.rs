@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("session", &["core", "wire"]),
     ("agent", &["session"]),
     ("sim", &["wire"]),
-    ("ledger", &["core"]),
+    ("ledger", &["core", "postgres"]),
     ("pages", &[]),
     ("govern", &["session"]),
     ("host", &["session", "govern", "ledger"]),

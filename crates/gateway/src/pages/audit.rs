@@ -3,7 +3,6 @@
 //! for it.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use softland_ledger::{LedgerPlace, Reader};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::OwnedSemaphorePermit;
@@ -34,7 +34,7 @@ const NAME: usize = 200;
 
 /// The source of a report.
 enum AuditSource {
-    Ledger(PathBuf),
+    Ledger(LedgerPlace),
     /// An uploaded recording, which is deleted after it has been read, and its name.
     Handed(NamedTempFile, String),
 }
@@ -70,9 +70,9 @@ pub(super) async fn answer_audit(
     let asked = asked?;
     let (of, permit) = if parts.method == Method::GET {
         let what = "no ledger is kept: choose a recording, or name a ledger in the config";
-        let path = settings.ledger.clone();
-        let path = path.ok_or_else(|| page_refusal(StatusCode::NOT_FOUND, what))?;
-        (AuditSource::Ledger(path), take_permit(gate)?)
+        let place = settings.ledger.clone();
+        let place = place.ok_or_else(|| page_refusal(StatusCode::NOT_FOUND, what))?;
+        (AuditSource::Ledger(place), take_permit(gate)?)
     } else {
         let declared = parts.headers.get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
         let (most, pause) = (settings.limits.recording, settings.limits.body_time);
@@ -124,26 +124,47 @@ async fn make_report(
     let waits = StopOnDrop::default();
     let stop = Arc::clone(&waits.0);
     let work = tokio::task::spawn_blocking(move || {
+        let copy;
         let (path, name) = match &of {
-            AuditSource::Ledger(path) => {
+            AuditSource::Ledger(place) => {
                 if let Some(ledger) = &gate.watch.ledger {
                     let _ = ledger.drain(WRITTEN);
                 }
-                (path.as_path(), None)
+                match place.as_file() {
+                    Some(path) => (path, None),
+                    None => {
+                        copy = copy_ledger(place, &*audit)?;
+                        (copy.path(), Some(place.to_string()))
+                    }
+                }
             }
-            AuditSource::Handed(file, name) => (file.path(), Some(name.as_str())),
+            AuditSource::Handed(file, name) => (file.path(), Some(name.clone())),
         };
+        let name = name.as_deref();
         let text = audit.write_report(&AuditRequest { path, name, form, stop: &stop });
         // The file is dropped before the permit, so that the next report finds no trace of it.
         drop(of);
         drop(permit);
-        text
+        Ok::<_, String>(text)
     });
     let what = "the report could not be made; the log says why";
-    work.await.map_err(|error| {
+    work.await.map_err(|error| error.to_string()).flatten().map_err(|error| {
         tracing::error!(%error, "an audit for the pages has failed");
         page_refusal(StatusCode::INTERNAL_SERVER_ERROR, what)
     })
+}
+
+/// Copies a ledger that is in a database to a file, which is deleted when it is dropped.
+fn copy_ledger(place: &LedgerPlace, audit: &dyn Audit) -> Result<NamedTempFile, String> {
+    let made = temporary_file(audit).map_err(|error| error.to_string())?;
+    let reader = Reader::open(place).map_err(|error| error.to_string())?;
+    reader.copy_to_file(made.path()).map_err(|error| error.to_string())?;
+    Ok(made)
+}
+
+/// Makes a file that only this user can read and that is deleted when it is dropped.
+fn temporary_file(audit: &dyn Audit) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix("softland-audit-").tempfile_in(audit.upload_folder())
 }
 
 fn take_permit(gate: &GatewayState) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -167,8 +188,7 @@ async fn store_recording(
             "the recording could not be kept to be read",
         )
     };
-    let mut made = tempfile::Builder::new();
-    let kept = made.prefix("softland-audit-").tempfile_in(audit.upload_folder()).map_err(failed)?;
+    let kept = temporary_file(audit).map_err(failed)?;
     let mut to = tokio::fs::File::from_std(kept.reopen().map_err(failed)?);
     let mut bytes = 0_u64;
     loop {

@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use softland_govern::Refusal;
 use softland_govern::store::StoreError;
-use softland_ledger::{Query, Reader, Run, RunLookup};
+use softland_ledger::{LedgerPlace, Query, Reader, Run, RunLookup};
 
 use super::query::PageQuery;
 use super::questions;
@@ -125,9 +124,9 @@ pub(super) async fn list_runs(
         }
     }
     let mut more = false;
-    if let Some(path) = settings.ledger.clone() {
+    if let Some(place) = settings.ledger.clone() {
         let query = filter.0.clone();
-        match tokio::task::spawn_blocking(move || read_runs(&path, &query)).await {
+        match tokio::task::spawn_blocking(move || read_runs(&place, &query)).await {
             Ok(Ok(kept)) => {
                 more = kept.len() > LISTED;
                 let kept = kept.iter().take(LISTED).filter(|run| !known.contains(run.run.as_str()));
@@ -155,9 +154,9 @@ pub(super) async fn find_run(gate: &Arc<GatewayState>, run: &str) -> Result<Opti
     let row = match (live, gate.live_config().settings.ledger.clone()) {
         (Some(row), _) => serde_json::to_value(RunRow::from_snapshot(&row)).ok(),
         (None, None) => None,
-        (None, Some(path)) => {
+        (None, Some(place)) => {
             let name = run.to_owned();
-            let read = tokio::task::spawn_blocking(move || read_run(&path, &name)).await;
+            let read = tokio::task::spawn_blocking(move || read_run(&place, &name)).await;
             let found = read.unwrap_or_else(|error| Err(error.to_string()));
             let found = found.map_err(|why| ledger_trouble(&why))?;
             found.and_then(|run| serde_json::from_str(&run.to_json()).ok())
@@ -186,8 +185,8 @@ pub(super) async fn resolve_run(
     match (newest, gate.live_config().settings.ledger.clone()) {
         (Some(run), _) => Ok(Some(run)),
         (None, None) => Ok(None),
-        (None, Some(path)) => {
-            let read = tokio::task::spawn_blocking(move || newest_named(&path, &name)).await;
+        (None, Some(place)) => {
+            let read = tokio::task::spawn_blocking(move || newest_named(&place, &name)).await;
             let found = read.unwrap_or_else(|error| Err(error.to_string()));
             Ok(found.map_err(|why| ledger_trouble(&why))?.map(Into::into))
         }
@@ -199,21 +198,21 @@ pub(super) fn ledger_trouble(why: &str) -> String {
     format!("the ledger cannot be read: {why}")
 }
 
-fn read_runs(path: &Path, query: &Query) -> Result<Vec<Run>, String> {
-    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+fn read_runs(place: &LedgerPlace, query: &Query) -> Result<Vec<Run>, String> {
+    let reader = Reader::open(place).map_err(|error| error.to_string())?;
     reader.list_runs(query).map_err(|error| error.to_string())
 }
 
-fn read_run(path: &Path, run: &str) -> Result<Option<Run>, String> {
-    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+fn read_run(place: &LedgerPlace, run: &str) -> Result<Option<Run>, String> {
+    let reader = Reader::open(place).map_err(|error| error.to_string())?;
     match reader.find_run(run).map_err(|error| error.to_string())? {
         RunLookup::One(found) => Ok(Some(*found).filter(|found| found.run == run)),
         RunLookup::Nothing | RunLookup::Several(_) => Ok(None),
     }
 }
 
-fn newest_named(path: &Path, name: &str) -> Result<Option<String>, String> {
-    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+fn newest_named(place: &LedgerPlace, name: &str) -> Result<Option<String>, String> {
+    let reader = Reader::open(place).map_err(|error| error.to_string())?;
     let mut named = reader.find_named(name).map_err(|error| error.to_string())?;
     Ok(named.pop().map(|run| run.run))
 }
@@ -221,7 +220,7 @@ fn newest_named(path: &Path, name: &str) -> Result<Option<String>, String> {
 async fn with_questions(gate: &Arc<GatewayState>, runs: Vec<Value>) -> Vec<Value> {
     let live = gate.live_config();
     match live.settings.ledger.clone().filter(|_| live.settings.ledger_full) {
-        Some(path) => questions::add_questions(gate, path, runs).await,
+        Some(place) => questions::add_questions(gate, place, runs).await,
         None => runs,
     }
 }

@@ -1,12 +1,11 @@
 //! The first words of what each run was asked, for the list. They are read from the ledger's
 //! contents, once for each run.
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use softland_ledger::Reader;
+use softland_ledger::{LedgerPlace, Reader};
 
 use super::start;
 use crate::state::GatewayState;
@@ -21,13 +20,13 @@ const TIME: Duration = Duration::from_millis(250);
 /// Adds the question of the run to rows without a name or an agent.
 pub(super) async fn add_questions(
     gate: &Arc<GatewayState>,
-    path: PathBuf,
+    place: LedgerPlace,
     mut runs: Vec<Value>,
 ) -> Vec<Value> {
     let gate = Arc::clone(gate);
     let kept = runs.clone();
     let read = tokio::task::spawn_blocking(move || {
-        let reader = Reader::open(&path).ok();
+        let reader = Reader::open(&place).ok();
         let mut known = gate.pages.questions.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() > MOST {
             known.clear();

@@ -2,13 +2,12 @@
 //! ledger, from the running request, and from stored contents.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use softland_govern::runs::RunSnapshot;
-use softland_ledger::{Reader, Step};
+use softland_ledger::{LedgerPlace, Reader, Step};
 use softland_session::wire::Api;
 use softland_session::wire::request::Request;
 
@@ -45,12 +44,12 @@ pub(super) fn read_start(
 ) -> TapeStart {
     let now = gate.now();
     let open = row.is_some_and(|row| row.end.is_none());
-    let path = gate.live_config().settings.ledger.clone();
-    if let Some(ledger) = gate.watch.ledger.as_ref().filter(|_| open || path.is_some()) {
-        // Makes sure that the file has all records so far.
+    let place = gate.live_config().settings.ledger.clone();
+    if let Some(ledger) = gate.watch.ledger.as_ref().filter(|_| open || place.is_some()) {
+        // Makes sure that the ledger has all records so far.
         let _ = ledger.drain(WRITTEN);
     }
-    let (mut steps, kept) = path.as_deref().map(|path| read_ledger(path, run)).unwrap_or_default();
+    let (mut steps, kept) = place.as_ref().map(|place| read_ledger(place, run)).unwrap_or_default();
     if steps.is_empty()
         && let Some(row) = row
     {
@@ -77,8 +76,8 @@ pub fn add_history(reader: &Reader, run: &str, steps: Vec<Step>) -> Vec<Step> {
     merged
 }
 
-fn read_ledger(path: &Path, run: &str) -> (Vec<Step>, Option<RequestContent>) {
-    let Ok(reader) = Reader::open(path) else { return Default::default() };
+fn read_ledger(place: &LedgerPlace, run: &str) -> (Vec<Step>, Option<RequestContent>) {
+    let Ok(reader) = Reader::open(place) else { return Default::default() };
     let mut steps = reader.read_steps(run).unwrap_or_default();
     steps.retain(|step| !step.late);
     (steps, stored_content(&reader, run))

@@ -1,15 +1,15 @@
 //! Server-sent events: of one run, from its tape, and of the list of runs, by versions.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response};
 
 use super::start;
+use super::watched::WatchedLedger;
 use crate::run_row::RunRow;
 use crate::state::GatewayState;
 use crate::tape::{Tape, TapeRead};
@@ -22,9 +22,9 @@ const MOST: usize = 1024;
 /// The number of bytes that are sent at once.
 const PIECE: usize = 64 << 10;
 /// The interval between two checks for changed runs, for a page that watches the list.
-const LOOK: Duration = Duration::from_millis(250);
+pub(super) const LOOK: Duration = Duration::from_millis(250);
 /// The silence after which a keepalive is sent.
-const SILENCE: Duration = Duration::from_secs(15);
+pub(super) const SILENCE: Duration = Duration::from_secs(15);
 /// The name of a tape that is read from the ledger and has no number of its own.
 const RECORDED: &str = "kept";
 /// The time after which a page that was cut off reconnects.
@@ -79,8 +79,8 @@ pub(super) async fn stream_run(
     headers: &HeaderMap,
     permit: StreamPermit,
 ) -> Result<Option<Response<Body>>, StoreError> {
-    // The file is looked at before it is read, so that no change is missed.
-    let file = watched_file(gate);
+    // The ledger is looked at before it is read, so that no change is missed.
+    let watched = WatchedLedger::open(gate).await;
     let row = gate.services.state.find_run(run).await?;
     let open = row.as_ref().is_some_and(|row| row.end.is_none());
     let known = gate.watch.tapes.find_tape(run).is_some();
@@ -101,8 +101,8 @@ pub(super) async fn stream_run(
     } else {
         let start = read_beginning(gate, run, row).await.filter(|start| start.found);
         let Some(start) = start else { return Ok(None) };
-        if let Some(file) = file.filter(|_| !start.over) {
-            return Ok(Some(stream_recorded(gate, run, file, start, headers, permit)));
+        if let Some(watched) = watched.filter(|_| !start.over) {
+            return Ok(Some(stream_recorded(gate, run, watched, start, headers, permit)));
         }
         ReaderGuard(Arc::new(Tape::from_steps(usize::MAX, run, start.steps)))
     };
@@ -136,7 +136,7 @@ fn last_position(headers: &HeaderMap, name: &str) -> (Option<u64>, bool) {
 fn stream_recorded(
     gate: &Arc<GatewayState>,
     run: &str,
-    file: WatchedFile,
+    watched: WatchedLedger,
     start: start::TapeStart,
     headers: &HeaderMap,
     permit: StreamPermit,
@@ -146,7 +146,7 @@ fn stream_recorded(
     let (gate, run) = (Arc::clone(gate), run.to_owned());
     tokio::spawn(async move {
         tokio::select! {
-            () = follow_recorded(&gate, &run, file, start, position, &sender) => sender.finish(),
+            () = follow_recorded(&gate, &run, watched, start, position, &sender) => sender.finish(),
             () = sender.closed() => {}
             () = gate.pages.leaving.cancelled() => {}
         }
@@ -159,7 +159,7 @@ fn stream_recorded(
 async fn follow_recorded(
     gate: &Arc<GatewayState>,
     run: &str,
-    mut file: WatchedFile,
+    mut watched: WatchedLedger,
     mut start: start::TapeStart,
     (mut from, mut lost): (Option<u64>, bool),
     sender: &BodySender,
@@ -172,7 +172,7 @@ async fn follow_recorded(
             return;
         }
         let longer = loop {
-            file.wait_for_change(sender).await;
+            watched.wait_for_change(sender).await;
             let Some(next) = read_beginning(gate, run, None).await else { return };
             // A run that was deleted meanwhile stays as it was shown.
             if !next.found {
@@ -277,10 +277,12 @@ async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: 
         piece.extend_from_slice(b"event: resync\ndata: {}\n\n");
     }
     let mut quiet = Duration::ZERO;
-    let mut file = watched_file(gate);
+    let mut watched = WatchedLedger::open(gate).await;
     loop {
-        // The file of another process has changed, so the page reads the list again.
-        if file.as_mut().is_some_and(WatchedFile::has_changed) {
+        // Another process has written to the ledger, so the page reads the list again.
+        if let Some(watched) = &mut watched
+            && watched.has_changed().await
+        {
             piece.extend_from_slice(b"event: resync\ndata: {}\n\n");
         }
         // A state that cannot be reached is asked again; the page stays.
@@ -311,51 +313,6 @@ async fn follow_list(gate: &GatewayState, mut version: u64, lost: bool, sender: 
         tokio::time::sleep(LOOK).await;
         quiet += LOOK;
     }
-}
-
-/// The ledger of other processes, and its state when it was last looked at.
-struct WatchedFile {
-    path: PathBuf,
-    state: [Option<(u64, SystemTime)>; 2],
-}
-
-/// Returns the ledger to be watched, if other processes write it.
-fn watched_file(gate: &GatewayState) -> Option<WatchedFile> {
-    let settings = &gate.live_config().settings;
-    let path = settings.ledger.clone().filter(|_| settings.ledger_read_only)?;
-    let state = file_states(&path);
-    Some(WatchedFile { path, state })
-}
-
-impl WatchedFile {
-    /// Waits until the file has changed, and keeps the page's connection alive meanwhile.
-    async fn wait_for_change(&mut self, sender: &BodySender) {
-        let mut quiet = Duration::ZERO;
-        while !self.has_changed() {
-            tokio::time::sleep(LOOK).await;
-            quiet += LOOK;
-            if quiet >= SILENCE {
-                quiet = Duration::ZERO;
-                // A page that has left is noticed by its stream.
-                let _ = sender.send(Bytes::from_static(b":\n\n")).await;
-            }
-        }
-    }
-
-    fn has_changed(&mut self) -> bool {
-        let old = std::mem::replace(&mut self.state, file_states(&self.path));
-        old != self.state
-    }
-}
-
-/// Returns the size and time of a database and of its write-ahead log.
-fn file_states(path: &Path) -> [Option<(u64, SystemTime)>; 2] {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    [path, Path::new(&log)].map(|path| {
-        let file = std::fs::metadata(path).ok()?;
-        Some((file.len(), file.modified().ok()?))
-    })
 }
 
 fn open_stream() -> (BodySender, Response<Body>) {

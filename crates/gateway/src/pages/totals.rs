@@ -1,11 +1,10 @@
 //! Totals of runs by day, model and agent, from the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use softland_ledger::{Query, Reader, Run};
+use softland_ledger::{LedgerPlace, Query, Reader, Run};
 use softland_session::core::policy::Policy;
 use softland_session::core::{
     Evidence, NanoUsd, Outcome, Reason, RecordedLoop, SignalKind, unite_signals,
@@ -33,8 +32,13 @@ struct RunTotals {
 
 /// Adds up the runs of a ledger that began in the last `days` days. A day is that of a clock
 /// `offset` minutes ahead of UTC. Blocks: not for async tasks.
-pub(super) fn sum_ledger(path: &Path, now: u64, days: u64, offset: i64) -> Result<Value, String> {
-    let reader = Reader::open(path).map_err(|error| error.to_string())?;
+pub(super) fn sum_ledger(
+    place: &LedgerPlace,
+    now: u64,
+    days: u64,
+    offset: i64,
+) -> Result<Value, String> {
+    let reader = Reader::open(place).map_err(|error| error.to_string())?;
     let since = now.saturating_sub(days.saturating_mul(DAY));
     let query = Query { since: Some(since), limit: Some(RUNS), ..Query::default() };
     let runs = reader.list_runs(&query).map_err(|error| error.to_string())?;

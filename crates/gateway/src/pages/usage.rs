@@ -1,14 +1,12 @@
 //! `GET /api/usage`: what was used, in sums by day, account, key, model, agent or policy, as JSON or
 //! CSV.
 
-use std::path::PathBuf;
-
 use http::Response;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Map, Value, json};
 use softland_govern::{Body, Refusal};
-use softland_ledger::{Reader, UsageGroup, UsageQuery, UsageRow};
+use softland_ledger::{LedgerPlace, Reader, UsageGroup, UsageQuery, UsageRow};
 use softland_session::core::NanoUsd;
 
 use super::list::ledger_trouble;
@@ -38,10 +36,10 @@ pub(super) async fn answer_usage(
         "csv" => true,
         _ => return Err(bad_parameter("format must be json or csv")),
     };
-    let path = gate.live_config().settings.ledger.clone();
-    let path = path.ok_or_else(|| page_refusal(StatusCode::NOT_FOUND, "there is no ledger"))?;
+    let place = gate.live_config().settings.ledger.clone();
+    let place = place.ok_or_else(|| page_refusal(StatusCode::NOT_FOUND, "there is no ledger"))?;
     let wanted = query.clone();
-    let read = tokio::task::spawn_blocking(move || read_sums(path, &wanted)).await;
+    let read = tokio::task::spawn_blocking(move || read_sums(&place, &wanted)).await;
     let away = |why: String| page_refusal(StatusCode::SERVICE_UNAVAILABLE, &ledger_trouble(&why));
     let mut rows = read.map_err(|error| error.to_string()).flatten().map_err(away)?;
     let more = rows.len() > MOST;
@@ -76,8 +74,8 @@ fn read_query(asked: &PageQuery) -> Result<UsageQuery, Refusal> {
     })
 }
 
-fn read_sums(path: PathBuf, query: &UsageQuery) -> Result<Vec<UsageRow>, String> {
-    let reader = Reader::open(&path).map_err(|error| error.to_string())?;
+fn read_sums(place: &LedgerPlace, query: &UsageQuery) -> Result<Vec<UsageRow>, String> {
+    let reader = Reader::open(place).map_err(|error| error.to_string())?;
     reader.sum_usage(query).map_err(|error| error.to_string())
 }
 

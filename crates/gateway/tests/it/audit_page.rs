@@ -110,7 +110,8 @@ fn value(message: &Message) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_is_read_and_without_one_it_says_so() {
-    let here = Here::with(|settings, folder| settings.ledger = Some(folder.join("l.db"))).await;
+    let here =
+        Here::with(|settings, folder| settings.ledger = Some(folder.join("l.db").into())).await;
     let gateway = &here.gateway;
     let plain = gateway.ask(gateway.request("GET /api/audit", &[], "")).await;
     assert_eq!(plain.header("content-type"), Some("application/json"));

@@ -215,7 +215,7 @@ async fn k13_a_restart_does_not_refill_a_budget() {
         let mut kept = None;
         let mut place = Place::with(|settings| {
             settings.budgets = vec![rule];
-            settings.ledger = Some(folder.path().join("softland.db"));
+            settings.ledger = Some(folder.path().join("softland.db").into());
             kept = Some(settings.clone());
         })
         .await;
@@ -298,7 +298,7 @@ async fn k16_gateways_with_one_state_have_one_budget() {
     let (folder, mut kept) = (tempfile::tempdir().expect("a folder"), None);
     let place = Place::with(|settings| {
         settings.budgets = vec![budget("acme", true, OnExhausted::Refuse)];
-        settings.ledger = Some(folder.path().join("softland.db"));
+        settings.ledger = Some(folder.path().join("softland.db").into());
         settings.shared = Some(Arc::new(LocalState::with_expiring_leases()));
         kept = Some(settings.clone());
     })

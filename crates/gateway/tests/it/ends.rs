@@ -43,7 +43,7 @@ impl Time {
 /// A gateway that looks for idle runs all the time, or never, with a ledger in that folder.
 async fn gateway(upstream: &Scripted, time: &Time, folder: &TempDir, looks: bool) -> Running {
     let mut settings: Settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(9))]);
-    settings.ledger = Some(folder.path().join("ledger.db"));
+    settings.ledger = Some(folder.path().join("ledger.db").into());
     settings.limits.sweep = Duration::from_millis(if looks { 50 } else { 1_000_000 });
     Running::with_clock(settings, time.clock()).await
 }

@@ -350,7 +350,7 @@ impl Kept {
     fn new(settings: &mut Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
-        settings.ledger = Some(path.clone());
+        settings.ledger = Some(path.clone().into());
         Self { _folder: folder, path }
     }
 }

@@ -227,7 +227,7 @@ async fn k06_ledger_metrics_and_lists_name_the_key_and_its_account() {
     let folder = TempDir::new().expect("a folder");
     let replies = (0..4).map(|_| says("Done.")).collect();
     let (_upstream, gateway) = scripted(replies, |settings| {
-        settings.ledger = Some(folder.path().join("ledger.db"));
+        settings.ledger = Some(folder.path().join("ledger.db").into());
     })
     .await;
     for name in ["ana", "bo"] {

@@ -60,7 +60,7 @@ async fn a_locked_ledger_waits_loses_what_does_not_fit_and_is_written_again() {
     for (room, loses) in [(8192, false), (40, true)] {
         let upstream = Scripted::plays(vec![says("all")]).await;
         let mut gateway = before(&upstream, |settings| {
-            settings.ledger = Some(path.clone());
+            settings.ledger = Some(path.clone().into());
             settings.limits.ledger_records = room;
         })
         .await;
@@ -87,7 +87,8 @@ async fn a_lock_that_stays_delays_the_end_of_the_gateway_for_a_bounded_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ledger.db");
     let upstream = Scripted::plays(vec![says("all")]).await;
-    let mut gateway = before(&upstream, |settings| settings.ledger = Some(path.clone())).await;
+    let mut gateway =
+        before(&upstream, |settings| settings.ledger = Some(path.clone().into())).await;
     all_are_served(&gateway).await;
     let _lock = locked(&path);
     all_are_served(&gateway).await;

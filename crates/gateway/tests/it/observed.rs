@@ -60,7 +60,7 @@ async fn observed(api: Api, stream: bool, keys: &[(&str, Key)], replies: &[Reply
         (Scripted::plays(replies.to_vec()).await, Scripted::plays(replies.to_vec()).await);
     let keys = [keys, &[("mode", text("observe"))]].concat();
     let mut settings = governed(&upstream.url(), &keys);
-    settings.ledger = Some(folder.path().join("ledger.db"));
+    settings.ledger = Some(folder.path().join("ledger.db").into());
     settings.log.events = Some(folder.path().join("events.ndjson"));
     let mut gateway = Running::with(settings).await;
     let mut client = Client::on(api, stream).told_usage().with("x-softland-session: s");

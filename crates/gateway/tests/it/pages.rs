@@ -28,7 +28,7 @@ async fn gateway(
     change: impl FnOnce(&mut Settings),
 ) -> Running {
     let mut settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(4))]);
-    settings.ledger = folder.map(|folder| folder.join("ledger.db"));
+    settings.ledger = folder.map(|folder| folder.join("ledger.db").into());
     change(&mut settings);
     Running::with(settings).await
 }

@@ -33,7 +33,7 @@ impl Page {
         let clock: softland_gateway::Clock = Arc::new(move || clock.load(Ordering::SeqCst));
         let upstream = Scripted::plays(replies).await;
         let mut settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(3))]);
-        settings.ledger = full.then(|| folder.path().join("ledger.db"));
+        settings.ledger = full.then(|| folder.path().join("ledger.db").into());
         settings.ledger_full = full;
         let gateway = Running::with_clock(settings, clock).await;
         let mut client = Client::on(api, true).told_usage().asking("What do the notes say?");

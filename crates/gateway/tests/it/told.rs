@@ -19,7 +19,7 @@ use softland_session::core::policy::PolicyValue as Key;
 
 fn kept(url: &str, keys: &[(&str, Key)], folder: &Path) -> Settings {
     let mut settings = governed(url, keys);
-    settings.ledger = Some(folder.join("ledger.db"));
+    settings.ledger = Some(folder.join("ledger.db").into());
     settings
 }
 

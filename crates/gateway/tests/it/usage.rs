@@ -36,7 +36,7 @@ async fn k15_usage_is_summed_by_what_is_asked_for() {
     let (sim, folder) = (Simulated::playing("sweeper").await, tempfile::tempdir().expect("one"));
     let mut settings = governed(&sim.url, &[]);
     settings.keys = ["ana", "bo"].map(key).into();
-    settings.ledger = Some(folder.path().join("softland.db"));
+    settings.ledger = Some(folder.path().join("softland.db").into());
     let mut gateway = Running::with(settings.clone()).await;
     for (api, name) in [(Api::Anthropic, "ana"), (Api::Chat, "ana"), (Api::Anthropic, "bo")] {
         assert_eq!(client(api, name).post(&gateway).await.status(), 200);
@@ -76,7 +76,7 @@ async fn k15_usage_is_summed_by_what_is_asked_for() {
 async fn k15_a_run_is_found_by_its_name() {
     let (sim, folder) = (Simulated::playing("sweeper").await, tempfile::tempdir().expect("one"));
     let mut settings = governed(&sim.url, &[]);
-    settings.ledger = Some(folder.path().join("softland.db"));
+    settings.ledger = Some(folder.path().join("softland.db").into());
     let mut gateway = Running::with(settings.clone()).await;
     let mut newest = String::new();
     for question in ["What is first?", "What is next?"] {
@@ -109,7 +109,7 @@ async fn money_that_is_not_known_is_no_zero() {
     let provider = Provider::says(response("200 OK", &[], &body.to_string())).await;
     let folder = tempfile::tempdir().expect("one");
     let mut settings = governed(&provider.url(), &[]);
-    settings.ledger = Some(folder.path().join("softland.db"));
+    settings.ledger = Some(folder.path().join("softland.db").into());
     let mut gateway = Running::with(settings.clone()).await;
     let client = Client::on(Api::Chat, false).set("model", json!("of-no-list"));
     assert_eq!(client.post(&gateway).await.status(), 200);

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, params};
 use softland_core::NanoUsd;
 
-use super::rows::to_sql_int;
 use crate::batch::TextSpan;
+use crate::columns::Columns;
 use crate::record::{Payer, Request};
+use crate::sql::to_sql_int;
 
 /// Stores the requests that were sent, and deletes those that have ended (`None`).
 pub(super) fn update_table(
@@ -46,33 +47,37 @@ pub(super) fn update_table(
     Ok(())
 }
 
+/// The columns that [`read_open_request`] reads, in order.
+pub(crate) const OPEN_COLUMNS: &str = "request, run, at, session, turn, upstream, path, model, \
+    rung, input, output, cost, remark, key, account";
+
 /// Reads the oldest open requests, at most `most`.
 pub(super) fn read_oldest(db: &Connection, most: i64) -> rusqlite::Result<Vec<Request>> {
-    let sql = "SELECT request, run, at, session, turn, upstream, path, model, rung, input, output, \
-               cost, remark, key, account FROM open_requests ORDER BY at LIMIT ?1";
-    let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let request = |row: &rusqlite::Row<'_>| {
-        Ok(Request {
-            at: count(row.get(2)?),
-            id: row.get(0)?,
-            run: row.get(1)?,
-            session: row.get(3)?,
-            payer: Payer { key: row.get(13)?, account: row.get(14)? },
-            turn: count(row.get(4)?),
-            upstream: row.get(5)?,
-            path: row.get(6)?,
-            model: row.get(7)?,
-            rung: row.get(8)?,
-            status: None,
-            input: count(row.get(9)?),
-            output: count(row.get(10)?),
-            cache_read: 0,
-            cache_write: 0,
-            cost: row.get::<_, Option<i64>>(11)?.map(|cost| NanoUsd(count(cost))),
-            millis: 0,
-            remark: row.get(12)?,
-            content: None,
-        })
-    };
-    db.prepare(sql)?.query_map([most], request)?.collect()
+    let sql = format!("SELECT {OPEN_COLUMNS} FROM open_requests ORDER BY at LIMIT ?1");
+    db.prepare(&sql)?.query_map([most], |row| read_open_request(row))?.collect()
+}
+
+/// Reads an open request from its [`OPEN_COLUMNS`].
+pub(crate) fn read_open_request<R: Columns>(row: &R) -> Result<Request, R::Error> {
+    Ok(Request {
+        at: row.count(2)?,
+        id: row.text(0)?,
+        run: row.name(1)?,
+        session: row.name(3)?,
+        payer: Payer { key: row.name(13)?, account: row.name(14)? },
+        turn: row.count(4)?,
+        upstream: row.name(5)?.unwrap_or_default(),
+        path: row.text(6)?,
+        model: row.name(7)?,
+        rung: row.optional_text(8)?,
+        status: None,
+        input: row.count(9)?,
+        output: row.count(10)?,
+        cache_read: 0,
+        cache_write: 0,
+        cost: row.optional_count(11)?.map(NanoUsd),
+        millis: 0,
+        remark: row.optional_text(12)?,
+        content: None,
+    })
 }

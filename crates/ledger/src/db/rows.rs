@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use softland_core::NanoUsd;
 
+use crate::columns::Columns;
 use crate::fields::{self, Envelope};
 use crate::log::LineId;
 use crate::record::{Payer, Request};
 use crate::registry::{RowEnd, RunRow, usage_envelope};
+use crate::sql::to_sql_int;
 
 /// The columns that [`read_run_row`] reads, in order.
 pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, policy, client, \
@@ -16,64 +18,50 @@ pub(crate) const COLUMNS: &str = "id, run, session, agent, continues, model, pol
     cache_write, cost, unpriced, ended, end_seq, outcome, reason, local, ending, \
     name, observed, key, account";
 
-/// Converts an integer for SQLite. A number too large becomes SQLite's largest.
-pub(super) fn to_sql_int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn read_count(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<u64> {
-    row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or(0))
-}
-
-fn read_optional_count(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<Option<u64>> {
-    let number = row.get::<_, Option<i64>>(at)?;
-    Ok(number.map(|number| u64::try_from(number).unwrap_or(0)))
-}
-
 /// Puts SQL around the columns of a run.
 pub(crate) fn run_sql(before: &str, after: &str) -> String {
     [before, COLUMNS, after].concat()
 }
 
 /// Reads a run from its [`COLUMNS`].
-pub(crate) fn read_run_row(row: &SqlRow<'_>) -> rusqlite::Result<RunRow> {
-    let end = match read_optional_count(row, 21)? {
+pub(crate) fn read_run_row<R: Columns>(row: &R) -> Result<RunRow, R::Error> {
+    let end = match row.optional_count(21)? {
         None => None,
         Some(at) => Some(RowEnd {
             at,
-            seq: read_count(row, 22)?,
-            outcome: row.get(23)?,
-            reason: row.get(24)?,
-            local: row.get(25)?,
-            ended: row.get(26)?,
+            seq: row.count(22)?,
+            outcome: row.text(23)?,
+            reason: row.text(24)?,
+            local: row.flag(25)?,
+            ended: row.text(26)?,
         }),
     };
     Ok(RunRow {
-        id: row.get(0)?,
-        run: row.get(1)?,
-        session: row.get(2)?,
-        agent: row.get(3)?,
-        continues: row.get(4)?,
-        model: row.get(5)?,
-        policy: row.get(6)?,
-        client: row.get(7)?,
-        started: read_count(row, 8)?,
-        last: read_count(row, 9)?,
-        met: row.get(10)?,
-        next_seq: read_count(row, 11)?,
-        turns: read_count(row, 12)?,
-        tool_calls: read_optional_count(row, 13)?,
-        requests: read_count(row, 14)?,
-        input: read_count(row, 15)?,
-        output: read_count(row, 16)?,
-        cache_read: read_count(row, 17)?,
-        cache_write: read_count(row, 18)?,
-        cost: read_optional_count(row, 19)?,
-        unpriced: read_count(row, 20)?,
+        id: row.optional_int(0)?.unwrap_or(0),
+        run: row.name(1)?.unwrap_or_default(),
+        session: row.name(2)?,
+        agent: row.name(3)?,
+        continues: row.name(4)?,
+        model: row.name(5)?,
+        policy: row.optional_text(6)?,
+        client: row.optional_text(7)?,
+        started: row.count(8)?,
+        last: row.count(9)?,
+        met: row.flag(10)?,
+        next_seq: row.count(11)?,
+        turns: row.count(12)?,
+        tool_calls: row.optional_count(13)?,
+        requests: row.count(14)?,
+        input: row.count(15)?,
+        output: row.count(16)?,
+        cache_read: row.count(17)?,
+        cache_write: row.count(18)?,
+        cost: row.optional_count(19)?,
+        unpriced: row.count(20)?,
         end,
-        name: row.get(27)?,
-        observed: row.get(28)?,
-        payer: Payer { key: row.get(29)?, account: row.get(30)? },
+        name: row.name(27)?,
+        observed: row.flag(28)?,
+        payer: Payer { key: row.name(29)?, account: row.name(30)? },
         changed: false,
         whole: false,
         new: false,
@@ -91,32 +79,21 @@ pub(crate) struct StoredLine {
     pub(crate) fields: String,
 }
 
+/// The columns that [`read_request_line`] reads, in order.
+pub(crate) const REQUEST_COLUMNS: &str = "seq, at, request, session, turn, upstream, path, model, \
+    rung, status, input, output, cache_read, cache_write, cost, ms, remark, key, account";
+
 /// Reads the lines of a run in order, starting at the number with which a batch began.
 pub(crate) fn read_lines(db: &Connection, id: i64, from: u64) -> rusqlite::Result<Vec<StoredLine>> {
     // No row holds lines of two batches.
     let sql = "SELECT seq, at, turn, event, fields FROM lines WHERE run_id = ?1 AND row >= ?2";
     let mut events = db.prepare_cached(sql)?;
-    let events = events.query_map(params![id, to_sql_int(from)], |row| {
-        Ok(StoredLine {
-            seq: read_count(row, 0)?,
-            at: read_count(row, 1)?,
-            turn: read_count(row, 2)?,
-            event: row.get(3)?,
-            fields: row.get(4)?,
-        })
-    })?;
+    let events = events.query_map(params![id, to_sql_int(from)], |row| read_stored_line(row))?;
     let mut lines = events.collect::<rusqlite::Result<Vec<_>>>()?;
-    let sql = "SELECT seq, at, request, session, turn, upstream, path, model, rung, status, \
-               input, output, cache_read, cache_write, cost, ms, remark, key, account \
-               FROM requests WHERE run_id = ?1 AND seq >= ?2";
-    let mut requests = db.prepare_cached(sql)?;
-    let requests = requests.query_map(params![id, to_sql_int(from)], |row| {
-        let request = read_request(row)?;
-        let line = usage_envelope("", read_count(row, 0)?, &request);
-        let event = line.event.to_owned();
-        let fields = fields::usage_fields(&request, request.resolve_texts(String::as_str));
-        Ok(StoredLine { seq: line.seq, at: line.at, turn: line.turn, event, fields })
-    })?;
+    let sql = format!("SELECT {REQUEST_COLUMNS} FROM requests WHERE run_id = ?1 AND seq >= ?2");
+    let mut requests = db.prepare_cached(&sql)?;
+    let requests =
+        requests.query_map(params![id, to_sql_int(from)], |row| read_request_line(row))?;
     for line in requests {
         lines.push(line?);
     }
@@ -124,26 +101,46 @@ pub(crate) fn read_lines(db: &Connection, id: i64, from: u64) -> rusqlite::Resul
     Ok(lines)
 }
 
-fn read_request(row: &SqlRow<'_>) -> rusqlite::Result<Request> {
+/// Reads a line from `seq, at, turn, event, fields`.
+pub(crate) fn read_stored_line<R: Columns>(row: &R) -> Result<StoredLine, R::Error> {
+    Ok(StoredLine {
+        seq: row.count(0)?,
+        at: row.count(1)?,
+        turn: row.count(2)?,
+        event: row.text(3)?,
+        fields: row.text(4)?,
+    })
+}
+
+/// Reads a request's line from its [`REQUEST_COLUMNS`].
+pub(crate) fn read_request_line<R: Columns>(row: &R) -> Result<StoredLine, R::Error> {
+    let request = read_request(row)?;
+    let line = usage_envelope("", row.count(0)?, &request);
+    let event = line.event.to_owned();
+    let fields = fields::usage_fields(&request, request.resolve_texts(String::as_str));
+    Ok(StoredLine { seq: line.seq, at: line.at, turn: line.turn, event, fields })
+}
+
+fn read_request<R: Columns>(row: &R) -> Result<Request, R::Error> {
     Ok(Request {
-        at: read_count(row, 1)?,
-        id: row.get(2)?,
+        at: row.count(1)?,
+        id: row.text(2)?,
         run: None,
-        session: row.get(3)?,
-        payer: Payer { key: row.get(17)?, account: row.get(18)? },
-        turn: read_count(row, 4)?,
-        upstream: row.get(5)?,
-        path: row.get(6)?,
-        model: row.get(7)?,
-        rung: row.get(8)?,
-        status: row.get(9)?,
-        input: read_count(row, 10)?,
-        output: read_count(row, 11)?,
-        cache_read: read_count(row, 12)?,
-        cache_write: read_count(row, 13)?,
-        cost: read_optional_count(row, 14)?.map(NanoUsd),
-        millis: read_count(row, 15)?,
-        remark: row.get(16)?,
+        session: row.name(3)?,
+        payer: Payer { key: row.name(17)?, account: row.name(18)? },
+        turn: row.count(4)?,
+        upstream: row.name(5)?.unwrap_or_default(),
+        path: row.text(6)?,
+        model: row.name(7)?,
+        rung: row.optional_text(8)?,
+        status: row.optional_count(9)?.map(|status| u16::try_from(status).unwrap_or(u16::MAX)),
+        input: row.count(10)?,
+        output: row.count(11)?,
+        cache_read: row.count(12)?,
+        cache_write: row.count(13)?,
+        cost: row.optional_count(14)?.map(NanoUsd),
+        millis: row.count(15)?,
+        remark: row.optional_text(16)?,
         content: None,
     })
 }
@@ -161,7 +158,9 @@ pub(crate) fn unlogged_lines(db: &Connection) -> rusqlite::Result<Vec<(LineId, V
     let mut found = Vec::new();
     for (id, from) in first {
         let sql = run_sql("SELECT ", " FROM runs WHERE id = ?1");
-        let Some(row) = db.query_row(&sql, [id], read_run_row).optional()? else { continue };
+        let Some(row) = db.query_row(&sql, [id], |row| read_run_row(row)).optional()? else {
+            continue;
+        };
         let last = row.end.as_ref().map_or(u64::MAX, |end| end.seq);
         for kept in read_lines(db, id, from)?.iter().filter(|kept| kept.seq <= last) {
             let mut text = Vec::new();

@@ -116,7 +116,7 @@ impl<'b> RecordSink<'b> for TableSink<'_, 'b> {
             Some(found) => found,
             None => self.found.insert(self.db.prepare_cached(&SQL)?),
         };
-        found.query_row([run], read_run_row).optional()
+        found.query_row([run], |row| read_run_row(row)).optional()
     }
 
     fn add_event(&mut self, line: NumberedLine<'b>) -> rusqlite::Result<()> {

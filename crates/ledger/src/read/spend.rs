@@ -1,9 +1,10 @@
 //! What accounts have spent, for budgets that begin again with a process.
 
-use rusqlite::params;
 use softland_core::NanoUsd;
 
 use super::{ReadError, Reader};
+use crate::columns::Columns as _;
+use crate::sql::{Conditions, TableNames};
 
 /// What an account and those below it have spent from a moment on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,11 +33,16 @@ impl Reader {
     /// later.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn sum_account(&self, account: &str, since: u64) -> Result<AccountSpend, ReadError> {
-        let mut spend = AccountSpend { since, ..AccountSpend::default() };
-        self.visit_account(account, since, |row| spend = spend.add_row(row))?;
-        Ok(spend)
+        let mut asked = self.conditions();
+        let rows = self.select_account(account, since, &mut asked);
+        let dialect = self.dialect();
+        let (cost, tokens) = (dialect.sum_of("cost"), dialect.sum_of("tokens"));
+        let sql = format!("SELECT {cost}, {tokens} FROM ({rows}) AS spent");
+        let sums = self.list(&sql, &asked, |row| Ok((NanoUsd(row.count(0)?), row.count(1)?)))?;
+        let (cost, tokens) = sums.first().copied().unwrap_or_default();
+        Ok(AccountSpend { since, cost, tokens })
     }
 
     /// Returns what is spent in the span of time in which an account is at `now`, where each span
@@ -44,7 +50,7 @@ impl Reader {
     /// `None` if no span goes on. The first span is looked for from `since` on.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn sum_account_span(
         &self,
         account: &str,
@@ -54,44 +60,34 @@ impl Reader {
     ) -> Result<Option<AccountSpend>, ReadError> {
         let mut open: Option<AccountSpend> = None;
         let goes_on = |spend: &AccountSpend, at: u64| at < spend.since.saturating_add(length);
-        self.visit_account(account, since, |row| {
+        let mut asked = self.conditions();
+        let rows = self.select_account(account, since, &mut asked);
+        self.visit(&format!("{rows} ORDER BY at"), &asked, |row| {
+            let row = (row.count(0)?, NanoUsd(row.count(1)?), row.count(2)?);
             let known = open.filter(|spend| goes_on(spend, row.0));
             let begun = || AccountSpend { since: row.0, ..AccountSpend::default() };
             open = Some(known.unwrap_or_else(begun).add_row(row));
+            Ok(())
         })?;
         Ok(open.filter(|spend| goes_on(spend, now)))
     }
 
-    /// Visits the requests of an account and those below it that arrived at `since` or later, in
-    /// order of arrival.
-    fn visit_account(
-        &self,
-        account: &str,
-        since: u64,
-        mut visit: impl FnMut(SpendRow),
-    ) -> Result<(), ReadError> {
+    /// Returns the SQL for the requests of an account and those below it that arrived at `since` or
+    /// later: their time, cost and tokens.
+    fn select_account(&self, account: &str, since: u64, asked: &mut Conditions) -> String {
+        let TableNames { requests, open_requests, .. } = self.dialect().tables();
+        let (account, since) = (asked.bind_text(account), asked.bind_int(since));
         // The accounts below `a` lie between `a/` and `a0`, the next sign.
         let of = |table: &str, tokens: &str| {
-            let row = format!("SELECT at, cost, {tokens} FROM {table} WHERE at >= ?2");
+            let row =
+                format!("SELECT at, cost, {tokens} AS tokens FROM {table} WHERE at >= {since}");
             format!(
-                "{row} AND account = ?1 UNION ALL \
-                 {row} AND account > ?1 || '/' AND account < ?1 || '0'"
+                "{row} AND account = {account} UNION ALL \
+                 {row} AND account > {account} || '/' AND account < {account} || '0'"
             )
         };
-        let ended = of("requests", "input + output + cache_read + cache_write");
-        let open = of("open_requests", "input + output");
-        let sql = format!("{ended} UNION ALL {open} ORDER BY at");
-        let since = i64::try_from(since).unwrap_or(i64::MAX);
-        let count = |number: i64| u64::try_from(number).unwrap_or(0);
-        let mut read = || {
-            let mut rows = self.connection.prepare_cached(&sql)?;
-            let mut rows = rows.query(params![account, since])?;
-            while let Some(row) = rows.next()? {
-                let cost = row.get::<_, Option<i64>>(1)?.unwrap_or(0);
-                visit((count(row.get(0)?), NanoUsd(count(cost)), count(row.get(2)?)));
-            }
-            Ok(())
-        };
-        read().map_err(|error| self.read_error(error))
+        let ended = of(requests, "input + output + cache_read + cache_write");
+        let open = of(open_requests, "input + output");
+        format!("{ended} UNION ALL {open}")
     }
 }

@@ -1,9 +1,10 @@
 //! Queries of the gateway's pages: signals, the cost of a turn, and the newest request.
 
-use rusqlite::{OptionalExtension as _, params};
 use softland_core::NanoUsd;
 
 use super::{ReadError, Reader};
+use crate::columns::Columns as _;
+use crate::sql::TableNames;
 
 /// The newest request of a run among those with kept contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,67 +31,66 @@ impl Reader {
     /// the history of a later one stands what softland itself said in that turn.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn read_newest_content(&self, run: &str) -> Result<Option<StoredContent>, ReadError> {
-        let sql = "SELECT requests.turn, requests.path, contents.content FROM contents \
-                   JOIN requests USING (run_id, seq) \
-                   WHERE run_id = (SELECT id FROM runs WHERE run = ?1) AND seq = \
-                   (SELECT seq FROM contents JOIN requests USING (run_id, seq) \
-                    WHERE run_id = (SELECT id FROM runs WHERE run = ?1) \
-                    ORDER BY requests.turn DESC, seq LIMIT 1)";
-        let read = || {
-            let mut newest = self.connection.prepare_cached(sql)?;
-            let found = newest.query_row([run], |row| {
-                let turn = u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0);
-                Ok(StoredContent { turn, path: row.get(1)?, body: row.get(2)? })
-            });
-            found.optional()
-        };
-        read().map_err(|error| self.read_error(error))
+        let TableNames { runs, requests, contents, .. } = self.dialect().tables();
+        let mut asked = self.conditions();
+        asked.equal("run", Some(run));
+        // Only the content of the newest is read.
+        let joined = format!("{contents} JOIN {requests} USING (run_id, seq)");
+        let of_run = format!("run_id = (SELECT id FROM {runs} WHERE {asked})");
+        let sql = format!(
+            "SELECT turn, path, content FROM {joined} WHERE {of_run} AND seq = \
+             (SELECT seq FROM {joined} WHERE {of_run} ORDER BY turn DESC, seq LIMIT 1)"
+        );
+        let mut newest = self.list(&sql, &asked, |row| {
+            Ok(StoredContent { turn: row.count(0)?, path: row.text(1)?, body: row.bytes(2)? })
+        })?;
+        Ok(newest.pop())
     }
 
     /// Returns true if the ledger holds contents of requests.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn has_contents(&self) -> Result<bool, ReadError> {
-        let sql = "SELECT EXISTS(SELECT 1 FROM contents)";
-        let found = self.connection.query_row(sql, [], |row| row.get(0));
-        found.map_err(|error| self.read_error(error))
+        let contents = self.dialect().tables().contents;
+        let sql = format!("SELECT run_id FROM {contents} LIMIT 1");
+        Ok(!self.list(&sql, &self.conditions(), |_| Ok(()))?.is_empty())
     }
 
     /// Returns the signals of all runs that began at `since` or later.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn list_signals(&self, since: u64) -> Result<Vec<RecordedSignal>, ReadError> {
-        let sql = "SELECT runs.run, events.fields FROM events JOIN runs ON runs.id = events.run_id \
-                   WHERE events.event = 'signal' AND runs.started >= ?1 \
-                   ORDER BY events.run_id, events.seq";
-        let since = i64::try_from(since).unwrap_or(i64::MAX);
-        let read = || {
-            let mut rows = self.connection.prepare_cached(sql)?;
-            let signal = |row: &rusqlite::Row<'_>| {
-                Ok(RecordedSignal { run: row.get(0)?, fields: row.get(1)? })
-            };
-            rows.query_map([since], signal)?.collect::<rusqlite::Result<_>>()
-        };
-        read().map_err(|error| self.read_error(error))
+        let TableNames { runs, signals, .. } = self.dialect().tables();
+        let mut asked = self.conditions();
+        asked.add("event = 'signal'");
+        asked.at_least("started", Some(since));
+        let sql = format!(
+            "SELECT run, fields FROM {signals} JOIN {runs} ON id = run_id \
+             WHERE {asked} ORDER BY run_id, seq"
+        );
+        self.list(&sql, &asked, |row| {
+            Ok(RecordedSignal { run: row.text(0)?, fields: row.text(1)? })
+        })
     }
 
     /// Returns the sum of the known costs of one turn of a run.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn turn_cost(&self, run: &str, turn: u64) -> Result<NanoUsd, ReadError> {
-        let sql = "SELECT coalesce(sum(cost), 0) FROM requests \
-                   WHERE run_id = (SELECT id FROM runs WHERE run = ?1) AND turn = ?2";
-        let turn = i64::try_from(turn).unwrap_or(i64::MAX);
-        let read = || {
-            let mut sum = self.connection.prepare_cached(sql)?;
-            sum.query_row(params![run, turn], |row| row.get::<_, i64>(0))
-        };
-        let cost = read().map_err(|error| self.read_error(error))?;
-        Ok(NanoUsd(u64::try_from(cost).unwrap_or(0)))
+        let TableNames { runs, requests, .. } = self.dialect().tables();
+        let mut asked = self.conditions();
+        let (run, turn) = (asked.bind_text(run), asked.bind_int(turn));
+        let sql = format!(
+            "SELECT {} FROM {requests} \
+             WHERE run_id = (SELECT id FROM {runs} WHERE run = {run}) AND turn = {turn}",
+            self.dialect().sum_of("cost")
+        );
+        let cost = self.list(&sql, &asked, |row| row.count(0))?.pop();
+        Ok(NanoUsd(cost.unwrap_or(0)))
     }
 }

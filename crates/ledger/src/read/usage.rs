@@ -1,9 +1,11 @@
 //! Sums of requests by groups that the reader of a bill asks for.
 
-use rusqlite::params;
 use softland_core::NanoUsd;
 
-use super::{ReadError, Reader, Usage, below_account};
+use super::{ReadError, Reader, UnassignedTotals, Usage};
+use crate::columns::{AnyRow, Columns as _};
+use crate::sql::Dialect;
+use crate::store::StoreFault;
 
 /// A group by which requests are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +49,14 @@ impl UsageGroup {
     }
 
     /// Returns the expression of the group's name.
-    const fn expression(self) -> &'static str {
+    fn expression(self, dialect: Dialect) -> String {
+        let runs = dialect.tables().runs;
         match self {
-            Self::Day => "strftime('%Y-%m-%d', at / 1000, 'unixepoch')",
-            Self::Account => "account",
-            Self::Key => "key",
-            Self::Model => "model",
-            Self::Agent => "(SELECT agent FROM runs WHERE id = run_id)",
-            Self::Policy => "(SELECT policy FROM runs WHERE id = run_id)",
+            Self::Day => dialect.day_of("at"),
+            Self::Account | Self::Key | Self::Model => self.name().to_owned(),
+            Self::Agent | Self::Policy => {
+                format!("(SELECT {} FROM {runs} WHERE id = run_id)", self.name())
+            }
         }
     }
 }
@@ -93,44 +95,43 @@ impl Reader {
     /// Returns the sums of requests by groups, sorted by their names.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read.
+    /// Returns an error if the ledger cannot be read.
     pub fn sum_usage(&self, query: &UsageQuery) -> Result<Vec<UsageRow>, ReadError> {
-        let names = query.by.len();
+        let (dialect, names) = (self.dialect(), query.by.len());
+        let mut asked = self.conditions();
+        asked.at_least("at", query.from);
+        asked.less_than("at", query.to);
+        asked.below_account(query.account.as_deref());
         let groups: String =
-            query.by.iter().map(|group| format!("{}, ", group.expression())).collect();
-        let order: Vec<String> = (1..=names).map(|at| at.to_string()).collect();
-        let order = match order.join(", ") {
-            order if order.is_empty() => String::new(),
-            order => format!("GROUP BY {order} ORDER BY {order}"),
+            query.by.iter().map(|group| format!("{}, ", group.expression(dialect))).collect();
+        let places = || (1..=names).map(|at| at.to_string());
+        let order = match names {
+            0 => String::new(),
+            _ => format!(
+                "GROUP BY {} ORDER BY {}",
+                places().collect::<Vec<_>>().join(", "),
+                places().map(|at| at + " NULLS FIRST").collect::<Vec<_>>().join(", ")
+            ),
         };
         let sql = format!(
-            "SELECT {groups} count(*), coalesce(sum(input), 0), coalesce(sum(output), 0), \
-             coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), coalesce(sum(cost), 0), \
-             count(*) - count(cost) FROM requests WHERE at >= ?1 AND at < ?2 AND {} {order} LIMIT ?4",
-            below_account("?3")
+            "SELECT {groups} {} FROM {} WHERE {asked} {order} {}",
+            sums(dialect),
+            dialect.tables().requests,
+            Dialect::limit(Some(query.limit))
         );
-        let time = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
-        let (from, to) = (time(query.from.unwrap_or(0)), time(query.to.unwrap_or(u64::MAX)));
-        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-        let row = |row: &rusqlite::Row<'_>| {
-            let count = |at| row.get::<_, i64>(names + at).map(|n| u64::try_from(n).unwrap_or(0));
-            Ok(UsageRow {
-                names: (0..names).map(|at| row.get(at)).collect::<Result<_, _>>()?,
-                requests: count(0)?,
-                usage: Usage {
-                    input: count(1)?,
-                    output: count(2)?,
-                    cache_read: count(3)?,
-                    cache_write: count(4)?,
-                },
-                cost: NanoUsd(count(5)?),
-                unpriced: count(6)?,
-            })
+        let row = |row: &AnyRow<'_>| -> Result<UsageRow, StoreFault> {
+            let UnassignedTotals { requests, usage, cost, unpriced } =
+                UnassignedTotals::read(row, names)?;
+            let names = (0..names).map(|at| row.optional_text(at)).collect::<Result<_, _>>()?;
+            Ok(UsageRow { names, requests, usage, cost, unpriced })
         };
-        let read = || {
-            let mut sums = self.connection.prepare_cached(&sql)?;
-            sums.query_map(params![from, to, query.account, limit], row)?.collect::<Result<_, _>>()
-        };
-        read().map_err(|error| self.read_error(error))
+        self.list(&sql, &asked, row)
     }
+}
+
+/// Returns the columns with the sums of requests.
+pub(super) fn sums(dialect: Dialect) -> String {
+    let sums = ["input", "output", "cache_read", "cache_write", "cost"];
+    let sums = sums.map(|column| dialect.sum_of(column)).join(", ");
+    format!("count(*), {sums}, count(*) - count(cost)")
 }

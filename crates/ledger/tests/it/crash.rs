@@ -20,7 +20,7 @@ fn child_that_writes() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let place = Place::new();
     let mut options = place.options.clone();
-    options.path = Some(Path::new(&folder).join("ledger.db"));
+    options.place = Some(Path::new(&folder).join("ledger.db").into());
     options.events_path = Some(Path::new(&folder).join("events.ndjson"));
     options.gather = Duration::from_millis(1);
     options.queue_records = 512;

@@ -143,7 +143,7 @@ fn numbers_go_on_after_a_restart() {
     for with_database in [true, false] {
         let mut place = Place::new();
         if !with_database {
-            place.options.path = None;
+            place.options.place = None;
         }
         place.write(vec![start("a"), request(Some("a"), 1), start("b"), failed("b")]);
         // A restarted gateway sees the run again, and an ended run stays ended.

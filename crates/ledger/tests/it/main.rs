@@ -8,5 +8,27 @@ mod faults;
 mod keep;
 mod many;
 mod numbers;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod spend;
 mod support;
+
+#[cfg(feature = "postgres")]
+#[path = "../../../../tests/servers/required.rs"]
+mod required;
+#[cfg(feature = "postgres")]
+#[path = "../../../../tests/servers/postgres.rs"]
+#[expect(dead_code, reason = "other tests hold transactions open")]
+mod server;
+
+/// A server that a test ends and starts again.
+#[cfg(feature = "postgres")]
+mod outage {
+    pub(crate) trait TestServer {
+        /// Ends it, as a crash does.
+        fn kill(&mut self);
+
+        /// Starts it again, on its port and with what it has kept.
+        fn restart(&mut self);
+    }
+}

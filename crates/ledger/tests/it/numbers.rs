@@ -61,7 +61,7 @@ proptest! {
     ) {
         let mut place = Place::new();
         if !with_database {
-            place.options.path = None;
+            place.options.place = None;
         }
         place.options.gather = std::time::Duration::ZERO;
         let mut ledger = place.open();

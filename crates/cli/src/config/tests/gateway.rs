@@ -70,7 +70,10 @@ fn every_key_of_the_gateway_is_read() {
     assert_eq!(gateway.client_tokens.as_ref().unwrap().name, "TOKENS");
     assert_eq!(gateway.routes.len(), 2);
     assert_eq!(gateway.routes[1].upstream.as_deref(), Some("local"));
-    assert_eq!(gateway.ledger, Some(LedgerSetting::Sqlite("runs/softland.db".into())));
+    assert_eq!(
+        gateway.ledger,
+        Some(LedgerSetting::At(std::path::Path::new("runs/softland.db").into()))
+    );
     assert_eq!(gateway.events.as_deref(), Some(Path::new("softland.ndjson")));
     assert_eq!(config.upstream_names(), ["anthropic", "local", "openai"]);
     assert_eq!(gateway.routes[1].shape.as_deref(), Some("tags"));
@@ -134,8 +137,8 @@ fn wrong_values_say_where_and_what_is_allowed() {
         ("[[route]]\npolicy = 'coding'", "c.toml:1: route.model: is required: a model's name"),
         ("[[route]]\nmodel = ' '", "c.toml:2: route.model: must be a model's name in quotes"),
         ("[[route]]\nmodel = 'a'\nmodels = 1", "c.toml:3: route.models: unknown key; did you"),
-        ("[ledger]\nurl = 'softland.db'", "c.toml:2: ledger.url: must be \"sqlite:PATH\" or"),
-        ("[ledger]\nurl = 'sqlite://x'", "c.toml:2: ledger.url: must be \"sqlite:PATH\" or"),
+        ("[ledger]\nurl = 'softland.db'", "c.toml:2: ledger.url: must be \"sqlite:PATH\", "),
+        ("[ledger]\nurl = 'sqlite://x'", "c.toml:2: ledger.url: must be \"sqlite:PATH\", "),
         ("[ledger]\nurl = 'sqlite::memory:'", "c.toml:2: ledger.url: must be"),
         ("[ledger]\nurl = 'sqlite:'", "c.toml:2: ledger.url: must be"),
         ("[ledger]\ncontent = 'all'", "c.toml:2: ledger.content: must be \"digests\" or \"full\""),
@@ -222,8 +225,9 @@ fn a_key_in_a_foreign_table_is_sent_where_it_belongs() {
 #[test]
 fn what_comes_later_is_refused_by_name_and_unseen() {
     for (text, wanted) in [
-        ("[ledger]\nurl = 'postgres://u:hunter2@x'", "ledger.url: postgres: comes with a later"),
-        ("[ledger]\nurl = 'postgresql://u:hunter2@x'", "postgresql: comes with a later version"),
+        ("[ledger]\nurl = 'postgres://u:hunter2@x'", "ledger.url: may not carry a user or a"),
+        ("[ledger]\nurl = 'postgresql://u:hunter2@x'", "may not carry a user or a password"),
+        ("[ledger]\nurl = 'postgres://x/b?password=hunter2'", "may not carry a user or a"),
         ("[shared]\nurl = 'redis://:hunter2@x'", "shared.url: may not carry a user or a password"),
         ("[shared]\nurl = 'postgres://x?password=hunter2'", "may not carry a user or a password"),
     ] {
