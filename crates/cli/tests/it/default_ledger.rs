@@ -132,9 +132,9 @@ fn it_can_be_left_out() {
         said.says("ledger: off (SOFTLAND_LEDGER)").says(" answered: the model ended by itself; ");
     assert!(!names_show(&said.stderr), "{}", said.stderr);
     assert!(!folder.join("state").exists());
-    said_by(wrapping(folder, &sim, &[]).env("SOFTLAND_LEDGER", "no"))
-        .status(2)
-        .says("SOFTLAND_LEDGER must be off or on, got \"no\"");
+    said_by(wrapping(folder, &sim, &[]).env("SOFTLAND_LEDGER", "no")).status(2).says(
+        "SOFTLAND_LEDGER must be off, on, or an address that begins with postgres://, got \"no\"",
+    );
 }
 
 #[test]
