@@ -70,10 +70,7 @@ fn every_key_of_the_gateway_is_read() {
     assert_eq!(gateway.client_tokens.as_ref().unwrap().name, "TOKENS");
     assert_eq!(gateway.routes.len(), 2);
     assert_eq!(gateway.routes[1].upstream.as_deref(), Some("local"));
-    assert_eq!(
-        gateway.ledger,
-        Some(LedgerSetting::At(std::path::Path::new("runs/softland.db").into()))
-    );
+    assert_eq!(gateway.ledger, Some(LedgerSetting::At(Path::new("runs/softland.db").into())));
     assert_eq!(gateway.events.as_deref(), Some(Path::new("softland.ndjson")));
     assert_eq!(config.upstream_names(), ["anthropic", "local", "openai"]);
     assert_eq!(gateway.routes[1].shape.as_deref(), Some("tags"));
