@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ledger", &["core", "postgres"]),
     ("pages", &[]),
     ("govern", &["session"]),
-    ("host", &["session", "govern", "ledger"]),
+    ("host", &["session", "govern", "ledger", "remote", "redis", "postgres"]),
     ("remote", &["session", "govern"]),
     ("redis", &["remote"]),
     ("postgres", &["remote"]),
@@ -46,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "agent", "sim", "gateway", "ledger", "import", "notebook", "postgres", "redis",
+            "agent", "sim", "gateway", "host", "ledger", "import", "notebook", "postgres", "redis",
             "restate",
         ],
     ),

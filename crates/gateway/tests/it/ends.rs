@@ -50,7 +50,7 @@ async fn gateway(upstream: &Scripted, time: &Time, folder: &TempDir, looks: bool
 
 /// The runs of the ledger, the oldest first.
 fn runs(folder: &Path) -> Vec<Run> {
-    let reader = Reader::open(&folder.join("ledger.db")).expect("a ledger");
+    let reader = Reader::open(folder.join("ledger.db")).expect("a ledger");
     let mut runs = reader.list_runs(&Query::default()).expect("runs");
     runs.reverse();
     runs
@@ -195,7 +195,7 @@ async fn what_was_under_way_at_a_kill_is_booked_as_the_most_that_it_can_have_cos
     assert!(is_cancelled(killed_run), "{killed_run:?}");
     assert_eq!((killed_run.requests, killed_run.unpriced), (2, 0), "booked once");
     assert!(killed_run.cost > left.cost, "{:?} {:?}", killed_run.cost, left.cost);
-    let reader = Reader::open(&killed.path().join("ledger.db")).expect("a ledger");
+    let reader = Reader::open(killed.path().join("ledger.db")).expect("a ledger");
     let steps = reader.read_steps(&killed_run.run).expect("steps");
     let usage: Vec<_> = steps.iter().filter(|step| step.event == "usage").collect();
     assert!(usage[1].fields.contains("estimated: under way when the gateway was killed"));

@@ -85,7 +85,7 @@ async fn observed(api: Api, stream: bool, keys: &[(&str, Key)], replies: &[Reply
 }
 
 fn written(folder: &Path) -> Observed {
-    let reader = Reader::open(&folder.join("ledger.db")).expect("a ledger");
+    let reader = Reader::open(folder.join("ledger.db")).expect("a ledger");
     let runs = reader.list_runs(&Query::default()).expect("runs");
     let run = runs.last().expect("a run").clone();
     let steps = reader.read_steps(&run.run).expect("steps").into_iter();

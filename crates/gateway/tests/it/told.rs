@@ -24,7 +24,7 @@ fn kept(url: &str, keys: &[(&str, Key)], folder: &Path) -> Settings {
 }
 
 fn reader(folder: &Path) -> Reader {
-    Reader::open(&folder.join("ledger.db")).expect("a ledger")
+    Reader::open(folder.join("ledger.db")).expect("a ledger")
 }
 
 /// The steps of the only run, and their fields.
