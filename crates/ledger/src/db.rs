@@ -26,11 +26,11 @@ mod shared_rows;
 mod sweep;
 mod tables;
 
+#[cfg(feature = "postgres")]
 pub(crate) use open_requests::{OPEN_COLUMNS, read_open_request};
-pub(crate) use rows::{
-    COLUMNS, REQUEST_COLUMNS, StoredLine, read_lines, read_request_line, read_run_row,
-    read_stored_line, run_sql,
-};
+pub(crate) use rows::{COLUMNS, StoredLine, read_lines, read_run_row, run_sql};
+#[cfg(feature = "postgres")]
+pub(crate) use rows::{REQUEST_COLUMNS, read_request_line, read_stored_line};
 pub(crate) use schema::{add_compat_views, check_version};
 pub(crate) use sweep::{STEP, drop_named, drop_old, drop_run};
 

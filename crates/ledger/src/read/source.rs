@@ -1,5 +1,6 @@
 //! The database behind a reader.
 
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -29,15 +30,16 @@ pub(super) enum Source {
 impl Source {
     /// Opens the database at this place.
     pub(super) fn open(place: &LedgerPlace) -> Result<Self, OpenError> {
-        let path = match place {
-            LedgerPlace::File(path) => path,
+        match place {
+            LedgerPlace::File(path) => Self::open_file(path),
             #[cfg(feature = "postgres")]
-            LedgerPlace::Postgres(postgres) => {
-                return PostgresReader::open(postgres)
-                    .map(Self::Postgres)
-                    .map_err(|problem| OpenError { place: place.clone(), problem });
-            }
-        };
+            LedgerPlace::Postgres(postgres) => PostgresReader::open(postgres)
+                .map(Self::Postgres)
+                .map_err(|problem| OpenError { place: place.clone(), problem }),
+        }
+    }
+
+    fn open_file(path: &Path) -> Result<Self, OpenError> {
         OpenError::check_file(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sqlite = |error| OpenError::from_sqlite(path, error);

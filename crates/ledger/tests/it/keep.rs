@@ -465,18 +465,18 @@ fn what_is_deleted_is_gone_while_a_gateway_writes() {
         whole(&format!("run-{n}")).into_iter().for_each(|record| ledger.record(record));
     }
     ledger.drain(LONG).unwrap();
-    assert_eq!(delete_runs(&place.db(), DeleteTarget::Run("run-7")).unwrap(), 1);
-    assert_eq!(delete_runs(&place.db(), DeleteTarget::Run("run-7")).unwrap(), 0);
-    assert_eq!(delete_runs(&place.db(), DeleteTarget::Before(NOW)).unwrap(), 0);
+    assert_eq!(delete_runs(place.db(), DeleteTarget::Run("run-7")).unwrap(), 1);
+    assert_eq!(delete_runs(place.db(), DeleteTarget::Run("run-7")).unwrap(), 0);
+    assert_eq!(delete_runs(place.db(), DeleteTarget::Before(NOW)).unwrap(), 0);
     ledger.record(start("new"));
     ledger.drain(LONG).unwrap();
-    assert_eq!(delete_runs(&place.db(), DeleteTarget::Before(NOW + 60_001)).unwrap(), 100);
+    assert_eq!(delete_runs(place.db(), DeleteTarget::Before(NOW + 60_001)).unwrap(), 100);
     assert!(place.reader().list_runs(&Query::default()).unwrap().is_empty());
     // The writer notices: a deleted run is begun anew.
     ledger.record(request(Some("new"), 1));
     ledger.drain(LONG).unwrap();
     assert_eq!(place.steps("new").len(), 1);
-    let error = delete_runs(&place.folder().join("none.db"), DeleteTarget::Before(0)).unwrap_err();
+    let error = delete_runs(place.folder().join("none.db"), DeleteTarget::Before(0)).unwrap_err();
     assert!(error.to_string().ends_with("none.db: there is no such ledger"), "{error}");
 }
 
@@ -569,10 +569,10 @@ fn files_of_others_and_of_the_future_are_left_alone() {
 fn an_empty_file_becomes_a_ledger() {
     let place = Place::new();
     std::fs::write(place.db(), "").unwrap();
-    assert!(matches!(Reader::open(&place.db()).unwrap_err().problem, OpenProblem::Empty));
+    assert!(matches!(Reader::open(place.db()).unwrap_err().problem, OpenProblem::Empty));
     place.write(vec![start("r")]);
     assert_eq!(place.reader().list_runs(&Query::default()).unwrap().len(), 1);
-    let missing = Reader::open(&place.folder().join("none.db")).unwrap_err();
+    let missing = Reader::open(place.folder().join("none.db")).unwrap_err();
     assert!(matches!(missing.problem, OpenProblem::Missing));
     let folder = Reader::open(place.folder()).unwrap_err().to_string();
     assert!(folder.ends_with(": is a folder; a ledger is a file"), "{folder}");

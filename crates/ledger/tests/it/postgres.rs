@@ -411,7 +411,7 @@ fn k43_a_batch_on_postgres_whose_confirmation_is_lost_is_written_once() {
     assert!(!armed.load(Ordering::SeqCst) && ledger.last_fault().is_some(), "one was cut off");
     ledger.record(end("run-a"));
     ledger.close(LONG).unwrap();
-    let reader = Reader::open(&place_of(&server)).unwrap();
+    let reader = Reader::open(place_of(&server)).unwrap();
     let RunLookup::One(run) = reader.find_run("run-a").unwrap() else { panic!("one run") };
     assert_eq!((run.requests, ledger.lost_records()), (1, 0));
     let events: Vec<_> = lines(&log).iter().map(|line| line["event"].to_string()).collect();

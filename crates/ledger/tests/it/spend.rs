@@ -84,8 +84,7 @@ fn what_a_key_has_asked_is_deleted() {
         runs.sort();
         (runs, reader.sum_unassigned(&Query::default()).unwrap().requests)
     };
-    let delete =
-        |session, key| delete_runs(&place.db(), DeleteTarget::Of { session, key }).unwrap();
+    let delete = |session, key| delete_runs(place.db(), DeleteTarget::Of { session, key }).unwrap();
     assert_eq!(delete(None, None), 0);
     assert_eq!(delete(Some("s2"), Some("bo")), 0);
     assert_eq!(delete(Some("s1"), Some("ana")), 1);

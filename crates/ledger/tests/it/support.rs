@@ -57,7 +57,7 @@ impl Place {
     }
 
     pub(crate) fn reader(&self) -> Reader {
-        Reader::open(&self.db()).unwrap()
+        Reader::open(self.db()).unwrap()
     }
 
     /// Opens a ledger, records, and closes it.
