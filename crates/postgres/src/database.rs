@@ -166,8 +166,12 @@ pub fn describe_address(url: &str) -> Result<String, ConnectError> {
         match host {
             Host::Tcp(name) if name.contains(':') => format!("[{name}]:{port}"),
             Host::Tcp(name) => format!("{name}:{port}"),
-            #[cfg(unix)]
-            Host::Unix(folder) => format!("{}:{port}", folder.display()),
+            #[allow(
+                unreachable_patterns,
+                clippy::allow_attributes,
+                reason = "Windows has no other"
+            )]
+            _ => format!("(socket):{port}"),
         }
     });
     let hosts = hosts.collect::<Vec<_>>().join(",");

@@ -12,6 +12,8 @@ mod first_steps;
 mod generated;
 mod keys;
 mod ledger;
+#[cfg(feature = "postgres")]
+mod ledger_postgres;
 mod mcp;
 mod mcp_http;
 mod mcp_serve;
@@ -29,3 +31,23 @@ mod tidy;
 mod tools;
 mod wrap;
 mod wrong_commands;
+
+#[cfg(feature = "postgres")]
+#[path = "../../../../tests/servers/postgres.rs"]
+#[expect(dead_code, reason = "other tests hold transactions open")]
+mod postgres_server;
+#[cfg(feature = "postgres")]
+#[path = "../../../../tests/servers/required.rs"]
+mod required;
+
+/// A server that a test ends and starts again.
+#[cfg(feature = "postgres")]
+mod outage {
+    pub(crate) trait TestServer {
+        /// Ends it, as a crash does.
+        fn kill(&mut self);
+
+        /// Starts it again, on its port and with what it has kept.
+        fn restart(&mut self);
+    }
+}
