@@ -106,6 +106,7 @@ def target_of(test: str) -> tuple[list[str], str]:
     binary, *modules = [part.removesuffix(".rs") for part in parts[3:]]
     # The clients of stores are behind features.
     features = ["--all-features"] if parts[1] in ("ledger", "postgres", "redis") else []
+    features = ["--features", "postgres"] if modules == ["ledger_postgres"] else features
     return [*package, "--test", binary, *features], "::".join([*modules, name])
 
 
