@@ -301,6 +301,11 @@ impl<S: SharedState> Model<S> {
         sums
     }
 
+    /// Returns true if a budget keeps something back for answers: one that refuses lands no run.
+    fn keeps_back(&self, budget: usize) -> bool {
+        self.budgets[budget].budget.rule.on_exhausted == OnExhausted::Land
+    }
+
     /// Returns what a window keeps back from a request.
     fn kept_back(&self, window: (usize, u64), holds: Option<(usize, u64)>) -> u64 {
         let kept = self.kept.get(&window);
@@ -315,7 +320,8 @@ impl<S: SharedState> Model<S> {
     /// Returns true if a window has room for a request.
     fn has_room(&self, window: (usize, u64), amount: u64, holds: Option<(usize, u64)>) -> bool {
         let (spent, reserved) = self.sums(window);
-        let kept = if holds.is_some() { self.kept_back(window, holds) } else { 0 };
+        let keeps = holds.is_some() && self.keeps_back(window.0);
+        let kept = if keeps { self.kept_back(window, holds) } else { 0 };
         spent + reserved + amount + kept <= self.budgets[window.0].limit
     }
 
@@ -342,7 +348,7 @@ impl<S: SharedState> Model<S> {
         assert_eq!(again.as_ref(), Ok(&grant), "the same query again");
         for (at, span) in &spans {
             self.budgets[*at].open = Some(*span);
-            if let Some((run, amount)) = holds {
+            if let Some((run, amount)) = holds.filter(|_| self.keeps_back(*at)) {
                 let kept = self.kept.entry((*at, span.start)).or_default();
                 kept.keep(run, amount, self.clock);
             }
