@@ -26,6 +26,7 @@ mod read;
 mod record;
 mod registry;
 mod sql;
+mod step;
 mod store;
 mod writer;
 
@@ -38,7 +39,8 @@ pub use place::LedgerPlace;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresPlace;
 pub use read::{
-    AccountSpend, Query, ReadError, Reader, RecordedSignal, Run, RunLookup, Step, StoredContent,
+    AccountSpend, Query, ReadError, Reader, RecordedSignal, Run, RunLookup, StoredContent,
     UnassignedTotals, Usage, UsageGroup, UsageQuery, UsageRow,
 };
 pub use record::{Event, Payer, Record, Request, RunEnd, RunStart};
+pub use step::Step;

@@ -12,6 +12,7 @@ use crate::options::OpenError;
 use crate::place::LedgerPlace;
 use crate::registry::RunRow;
 use crate::sql::{Conditions, Dialect};
+use crate::step::Step;
 use crate::store::StoreFault;
 
 mod copy;
@@ -135,23 +136,6 @@ pub struct UnassignedTotals {
     pub cost: NanoUsd,
     /// The number of requests without a known price.
     pub unpriced: u64,
-}
-
-/// One line of a run's events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The number of the line within its run.
-    pub seq: u64,
-    /// The time, in milliseconds since 1970.
-    pub at: u64,
-    /// The turn.
-    pub turn: u64,
-    /// The event's name (`docs/reference/events.md`).
-    pub event: String,
-    /// Its fields, a JSON object.
-    pub fields: String,
-    /// True if the record came after the end of the run; such a line is not in the event log.
-    pub late: bool,
 }
 
 /// The result of looking up a run by the beginning of its id.
@@ -284,7 +268,7 @@ impl Reader {
         let found = self.source.read_lines(run).map_err(|fault| self.read_error(&fault))?;
         let Some((row, lines)) = found else { return Ok(Vec::new()) };
         let last = row.end.as_ref().map_or(u64::MAX, |end| end.seq);
-        Ok(lines.into_iter().map(|kept| Step::from_stored(kept, last)).collect())
+        Ok(lines.into_iter().map(|kept| step_from_stored(kept, last)).collect())
     }
 
     fn dialect(&self) -> Dialect {
@@ -482,21 +466,9 @@ impl UnassignedTotals {
     }
 }
 
-impl Step {
-    fn from_stored(kept: db::StoredLine, last: u64) -> Self {
-        let db::StoredLine { seq, at, turn, event, fields } = kept;
-        Self { seq, at, turn, event, fields, late: seq > last }
-    }
-
-    /// Returns the step as a line of the event log, without the line end.
-    #[must_use]
-    pub fn to_json(&self, run: &str) -> String {
-        let Self { seq, at, turn, event, .. } = self;
-        let mut text = Vec::new();
-        let envelope = fields::Envelope { seq: *seq, at: *at, run, turn: *turn, event };
-        fields::write_line(&mut text, &envelope, &self.fields);
-        String::from_utf8(text).unwrap_or_default().trim_end().to_owned()
-    }
+fn step_from_stored(kept: db::StoredLine, last: u64) -> Step {
+    let db::StoredLine { seq, at, turn, event, fields } = kept;
+    Step { seq, at, turn, event, fields, late: seq > last }
 }
 
 /// The error of a ledger that could not be read, or from which runs could not be deleted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use softland_core::{NanoUsd, RunEnding};
 
 use crate::fields::{self, Fields};
-use crate::read::Step;
+use crate::step::Step;
 
 /// One fact to keep. Times are milliseconds since 1970.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::str::FromStr as _;
 use std::time::Duration;
 
+use crate::platform;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
@@ -13,7 +14,6 @@ use rustls::ClientConfig;
 use rustls_platform_verifier::ConfigVerifierExt as _;
 use tokio::sync::OnceCell;
 use tokio_postgres::Config;
-use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -163,16 +163,7 @@ pub fn describe_address(url: &str) -> Result<String, ConnectError> {
     let (hosts, ports) = (config.get_hosts(), config.get_ports());
     let hosts = hosts.iter().enumerate().map(|(at, host)| {
         let port = ports.get(at).or_else(|| ports.first()).copied().unwrap_or(PORT);
-        match host {
-            Host::Tcp(name) if name.contains(':') => format!("[{name}]:{port}"),
-            Host::Tcp(name) => format!("{name}:{port}"),
-            #[allow(
-                unreachable_patterns,
-                clippy::allow_attributes,
-                reason = "Windows has no other"
-            )]
-            _ => format!("(socket):{port}"),
-        }
+        format!("{}:{port}", platform::describe_host(host))
     });
     let hosts = hosts.collect::<Vec<_>>().join(",");
     let name = config.get_dbname().or_else(|| config.get_user()).unwrap_or_default();

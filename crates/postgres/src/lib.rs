@@ -13,6 +13,8 @@ mod connection;
 mod database;
 #[cfg(feature = "pool")]
 mod migrate;
+#[cfg(feature = "pool")]
+mod platform;
 #[cfg(feature = "client")]
 mod store;
 
