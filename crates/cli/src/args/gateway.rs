@@ -50,7 +50,7 @@ Examples:
 Without --config, requests go to Anthropic and OpenAI with the clients' own keys, and the policy is
 `default`: no limits; loops and empty turns are handled. The ledger is softland.db in the user's
 state folder, or softland.db in the current folder if that file exists. With --config, it is the
-file that [ledger] names, or softland.db in the current folder.
+file or the database that [ledger] names, or softland.db in the current folder.
 
 SIGHUP reads the config again. A config with mistakes is refused, and the old one stays in force.
 The first SIGTERM or Ctrl-C lets running requests end; a second one cuts them off.
@@ -144,7 +144,7 @@ fn no_ledger_arg() -> Arg {
 
 /// `--ledger`, which the commands that read a ledger have.
 fn refused_ledger_arg() -> Arg {
-    let flag = spec::path_arg("ledger").long("ledger").value_name("FILE");
+    let flag = spec::path_arg("ledger").long("ledger").value_name("FILE|URL");
     spec::refuse_flag(flag, "`[ledger] url` of a config names the ledger that is written")
 }
 

@@ -153,17 +153,18 @@ pub(super) fn with_ledger_choice(command: Command) -> Command {
         .arg(
             spec::path_arg("ledger")
                 .long("ledger")
-                .value_name("FILE")
+                .value_name("FILE|URL")
                 .conflicts_with("config")
                 .help(
-                    "The ledger's file [default: softland.db here and in the user's state folder]",
+                    "The ledger: a file, or the postgres:// address of a database [default: \
+                     softland.db here and in the user's state folder]",
                 ),
         )
         .arg(
             spec::path_arg("config")
                 .long("config")
                 .value_name("FILE")
-                .help("A config; its [ledger] names the file"),
+                .help("A config; its [ledger] names the file or the database"),
         )
 }
 

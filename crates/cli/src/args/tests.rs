@@ -313,6 +313,20 @@ fn runs_and_show_take_a_ledger() {
 }
 
 #[test]
+fn whoever_reads_a_ledger_is_told_that_it_may_be_in_a_database() {
+    for command in ["runs", "show", "pages"] {
+        let Ok(Command::Print(help)) = parsed(&[command, "--help"]) else { panic!() };
+        assert!(help.contains("--ledger <FILE|URL>") && help.contains("postgres://"), "{help}");
+        let flag = "--ledger=postgres://10.0.0.5/softland";
+        assert!(parsed(&[command, flag]).is_ok(), "{command} takes {flag}");
+    }
+    for command in ["serve", "wrap"] {
+        let refusal = refused(&[command, "--ledger=postgres://10.0.0.5/softland"]);
+        assert!(refusal.contains("`[ledger] url` of a config"), "{refusal}");
+    }
+}
+
+#[test]
 fn sim_takes_address_and_scenario() {
     let Ok(Command::Sim(args)) = parsed(&["sim", "--listen", "127.0.0.1:0"]) else { panic!() };
     assert_eq!((args.listen.as_str(), args.scenario.as_str()), ("127.0.0.1:0", "reader"));
