@@ -1,11 +1,13 @@
-//! The connection: one script, sent by its digest, over one connection that reconnects by itself.
+//! The connection: one script, sent by its digest, over one connection that reconnects by itself. In a
+//! cluster it goes to the node that has the keys, as the node of the address says.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Script, Value};
+use redis::{Client, ConnectionAddr, ConnectionInfo, RedisError, Script, Value};
 use softland_remote::{Answer, ScriptStore};
 use tokio::time::timeout;
 
@@ -15,6 +17,8 @@ const CALL: Duration = Duration::from_secs(5);
 const CONNECT: Duration = Duration::from_secs(1);
 /// The shortest and the longest pause between two attempts to connect.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(200)];
+/// The most nodes that one call is sent on to.
+const REDIRECTS: usize = 3;
 
 /// The hash tag of all keys.
 const TAG: &str = "{softland}";
@@ -32,8 +36,18 @@ const SCRIPT: &str = concat!(
 
 /// A Redis or Valkey, and the way to it.
 pub struct RedisStore {
-    manager: ConnectionManager,
+    info: ConnectionInfo,
+    /// The connection to the node of the address.
+    first: ConnectionManager,
+    /// The node of a cluster that has the keys, if it is another one.
+    other: Mutex<Option<OtherNode>>,
     script: Script,
+}
+
+/// A node that the node of the address has named.
+struct OtherNode {
+    address: ConnectionAddr,
+    manager: ConnectionManager,
 }
 
 /// An address that cannot be used.
@@ -58,32 +72,95 @@ impl RedisStore {
         // The connection takes the provider of the process, which may have none yet.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::open(url).map_err(|error| ConnectError(describe(&error)))?;
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            .set_response_timeout(Some(CALL))
-            .set_min_delay(PAUSES[0])
-            .set_max_delay(PAUSES[1]);
-        let manager = ConnectionManager::new_lazy_with_config(client, config)
-            .map_err(|error| ConnectError(describe(&error)))?;
-        Ok(Self { manager, script: Script::new(SCRIPT) })
+        let info = client.get_connection_info().clone();
+        let first = prepare(client).map_err(|error| ConnectError(describe(&error)))?;
+        Ok(Self { info, first, other: Mutex::new(None), script: Script::new(SCRIPT) })
     }
-}
 
-#[async_trait]
-impl ScriptStore for RedisStore {
-    async fn run(&self, host: &str, operations: &[String]) -> Result<Vec<Answer>, String> {
+    /// Returns the connection to the node that has the keys, as far as it is known.
+    fn current_node(&self) -> ConnectionManager {
+        let other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+        other.as_ref().map_or(&self.first, |node| &node.manager).clone()
+    }
+
+    /// Goes on with the node that an answer names. Its user, password and TLS are those of the
+    /// address.
+    fn follow_redirect(&self, moved: &RedisError) -> Result<(), RedisError> {
+        let Some(address) = read_redirect(moved, self.info.addr()) else { return Ok(()) };
+        let mut other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+        if &address == self.info.addr() {
+            *other = None;
+        } else if other.as_ref().is_none_or(|node| node.address != address) {
+            let manager = prepare(Client::open(self.info.clone().set_addr(address.clone()))?)?;
+            *other = Some(OtherNode { address, manager });
+        }
+        Ok(())
+    }
+
+    /// Asks the node of the address again: the other one may have gone, and another taken its place.
+    fn forget_redirect(&self) {
+        *self.other.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Runs the script on the node that has the keys.
+    async fn run_script(
+        &self,
+        host: &str,
+        operations: &[String],
+    ) -> Result<Vec<Value>, RedisError> {
         let mut invocation = self.script.key(TAG);
         invocation.arg(host);
         for operation in operations {
             invocation.arg(operation);
         }
-        let mut manager = self.manager.clone();
-        let answers = timeout(CALL, invocation.invoke_async::<Vec<Value>>(&mut manager)).await;
-        match answers {
-            Ok(Ok(answers)) => Ok(answers.into_iter().map(to_answer).collect()),
-            Ok(Err(error)) => Err(describe(&error)),
-            Err(_) => Err(format!("no answer within {CALL:?}")),
+        for _ in 0..REDIRECTS {
+            match invocation.invoke_async(&mut self.current_node()).await {
+                // Nothing has been run.
+                Err(error) if error.code() == Some("MOVED") => self.follow_redirect(&error)?,
+                answer => return answer,
+            }
         }
+        invocation.invoke_async(&mut self.current_node()).await
+    }
+}
+
+/// Prepares a connection, which is made with the first call.
+fn prepare(client: Client) -> Result<ConnectionManager, RedisError> {
+    let config = ConnectionManagerConfig::new()
+        .set_connection_timeout(Some(CONNECT))
+        .set_response_timeout(Some(CALL))
+        .set_min_delay(PAUSES[0])
+        .set_max_delay(PAUSES[1]);
+    ConnectionManager::new_lazy_with_config(client, config)
+}
+
+/// Returns the address of the node that an answer names. Without a host it is that of the node which
+/// was asked.
+fn read_redirect(moved: &RedisError, asked: &ConnectionAddr) -> Option<ConnectionAddr> {
+    let (host, port) = moved.redirect_node()?.0.rsplit_once(':')?;
+    let (host, port) = (host.trim_matches(['[', ']']), port.parse().ok()?);
+    let named = |first: &str| if host.is_empty() { first.to_owned() } else { host.to_owned() };
+    let mut address = asked.clone();
+    match &mut address {
+        ConnectionAddr::Tcp(host, at) | ConnectionAddr::TcpTls { host, port: at, .. } => {
+            (*host, *at) = (named(host), port);
+        }
+        _ => return None,
+    }
+    Some(address)
+}
+
+#[async_trait]
+impl ScriptStore for RedisStore {
+    async fn run(&self, host: &str, operations: &[String]) -> Result<Vec<Answer>, String> {
+        let failure = match timeout(CALL, self.run_script(host, operations)).await {
+            Ok(Ok(answers)) => return Ok(answers.into_iter().map(to_answer).collect()),
+            Ok(Err(error)) if error.code().is_some() => return Err(describe(&error)),
+            Ok(Err(error)) => describe(&error),
+            Err(_) => format!("no answer within {CALL:?}"),
+        };
+        self.forget_redirect();
+        Err(failure)
     }
 }
 
@@ -105,7 +182,7 @@ fn to_answer(value: Value) -> Answer {
 }
 
 /// Returns an error's text without an address, which may carry a password.
-fn describe(error: &redis::RedisError) -> String {
+fn describe(error: &RedisError) -> String {
     match error.code() {
         Some(code) => {
             let detail = error.detail().unwrap_or_default();

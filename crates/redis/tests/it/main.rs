@@ -1,5 +1,6 @@
 //! The tests of the state on Redis, over a real server.
 
+mod cluster;
 mod keys;
 mod loss;
 mod records;
@@ -21,5 +22,5 @@ mod windows;
 
 #[test]
 fn tests_with_redis_pass() {
-    required::run_with_server("redis", std::path::Path::new("redis-server"));
+    required::run_with_server("redis", &server::find_program());
 }

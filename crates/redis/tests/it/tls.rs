@@ -1,17 +1,13 @@
-//! Redis behind TLS, and as a node of a cluster.
+//! Redis behind TLS.
 
 #![expect(clippy::expect_used, reason = "helpers of tests")]
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rcgen::{CertificateParams, KeyPair};
 use softland_govern::SharedState as _;
-use softland_govern::suite::check_shared_state;
 
-use crate::outage::SOON;
 use crate::server::{RedisServer, free_port};
-use crate::state::connect;
 
 /// The variable that gives the address to [`asks_under_a_root_of_its_own`].
 const ADDRESS: &str = "SOFTLAND_TEST_REDIS";
@@ -70,34 +66,4 @@ fn a_redis_by_tls_is_asked_if_its_root_is_known() {
     // Without TLS the same port says nothing of use.
     assert!(ask(&format!("redis://127.0.0.1:{port}"), root).is_err());
     drop(server);
-}
-
-/// Every key that a script touches lies in the slot of the tag, which a node of a cluster demands.
-#[tokio::test]
-#[ignore = "needs redis-server"]
-async fn a_node_of_a_redis_cluster_does_what_every_redis_does() {
-    let bus = free_port().to_string();
-    let more = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-    let server = RedisServer::start_with(&more);
-    assert_eq!(server.command(&["cluster", "addslotsrange", "0", "16383"]).trim(), "OK");
-    let since = Instant::now();
-    while !server.command(&["cluster", "info"]).contains("cluster_state:ok") {
-        assert!(since.elapsed() < 2 * SOON, "the cluster is ready");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    check_shared_state(async || {
-        server.command(&["flushall"]);
-        connect(&server).with_given_times()
-    })
-    .await;
-    let slots = server.command(&["cluster", "countkeysinslot", "0"]);
-    assert_eq!(slots.trim(), "0", "of another slot");
-    let slot = server.command(&["cluster", "keyslot", "{softland}:hosts"]);
-    let held: u64 = server
-        .command(&["cluster", "countkeysinslot", slot.trim()])
-        .trim()
-        .parse()
-        .expect("a number");
-    let all: u64 = server.command(&["dbsize"]).trim().parse().expect("a number");
-    assert!(all > 0 && held == all, "{held} of {all} in the slot of the tag");
 }
