@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+from releases import check_lines, check_replaced
 from world import COST, PATIENCE, Balancer, Broken, Conversation, Provider, TOKEN, World, free_port, until
 
 QUESTIONS = ["plain reading", "an empty turn within", "unicode äß漢 reading"]
@@ -36,9 +37,9 @@ def check_bytes(world):
     return f"{count} requests"
 
 
-def check_killed(world):
+def check_killed(world, each=()):
     """A run of a gateway that is killed goes on elsewhere under its id, is listed and is cancelled."""
-    with world.gateways(2, world.store.url) as (provider, (one, other)):
+    with world.gateways(2, world.store.url, each=each) as (provider, (one, other)):
         conversation = Conversation("hold on to it")
         provider.holds.set()
         conversation.step(one.port)
@@ -62,9 +63,9 @@ def check_killed(world):
         assert status == 400 and b"cancelled" in body, (status, body)
 
 
-def check_cancel(world):
+def check_cancel(world, each=()):
     """A run that one gateway serves is listed and cancelled through the other."""
-    with world.gateways(2, world.store.url) as (provider, (one, other)):
+    with world.gateways(2, world.store.url, each=each) as (provider, (one, other)):
         conversation = Conversation("hold until cancelled")
         provider.holds.set()
         conversation.step(one.port)
@@ -84,10 +85,11 @@ def check_cancel(world):
             assert status == 400 and b"cancelled" in body, (status, body)
 
 
-def check_money(world, sessions=50):
+def check_money(world, sessions=50, binaries=()):
     """Many sessions at a time through two gateways: one limit is held, to the nano-dollar."""
-    limit = 300_000_000
-    with world.gateways(2, world.store.url, "session_cost_limit_usd = 0.3") as (provider, gateways):
+    limit, keys = 300_000_000, "session_cost_limit_usd = 0.3"
+    each = [(binary, keys) for binary in binaries]
+    with world.gateways(2, world.store.url, keys, each=each) as (provider, gateways):
         ports = [gateway.port for gateway in gateways]
         talks = [Conversation(f"reading {number}", x_softland_session="shared") for number in range(sessions)]
         with concurrent.futures.ThreadPoolExecutor(sessions) as pool:
@@ -386,22 +388,41 @@ def check_store_killed(world, sessions=8, minutes=2.0):
     return f"{len(outages)} outages, {turns} turns"
 
 
-def main(binary, store, nginx, work, *long):
+def check_all(world, long):
+    checks = [check_bytes, check_killed, check_cancel, check_money, check_loss, check_keys]
+    for check in checks:
+        report(check.__name__, check, world)
+    report("check_budget", check_budget, world, *([50, 2_000_000_000] if long else []))
+    if not world.nginx:
+        print("fleet: check_balanced: skipped: no nginx here, and Debian has not given one", flush=True)
+    elif long:
+        report("check_balanced", check_balanced, world, 50, 3.0)
+    else:
+        report("check_balanced", check_balanced, world)
+    if long:
+        report("check_store_killed", check_store_killed, world)
+
+
+def check_releases(world, other):
+    """A gateway of this release and one of another, by turns."""
+    pairs = [(other, world.binary), (world.binary, other)]
+    report("check_lines", check_lines, world, other)
+    report("check_replaced", check_replaced, world, other)
+    for name, pair in zip(["older first", "newer first"], pairs):
+        each = [(binary, "tool_calls_limit = 6") for binary in pair]
+        report(f"check_killed, {name}", check_killed, world, each)
+        report(f"check_cancel, {name}", check_cancel, world, each)
+    report("check_money", check_money, world, 50, pairs[0])
+
+
+def main(binary, store, nginx, work, *options):
     world = World(binary, store, nginx, work)
     print(f"fleet: on {world.store.name}", flush=True)
-    checks = [check_bytes, check_killed, check_cancel, check_money, check_loss, check_keys]
     try:
-        for check in checks:
-            report(check.__name__, check, world)
-        report("check_budget", check_budget, world, *([50, 2_000_000_000] if long else []))
-        if not nginx:
-            print("fleet: check_balanced: skipped: no nginx here, and Debian has not given one", flush=True)
-        elif long:
-            report("check_balanced", check_balanced, world, 50, 3.0)
+        if options[:1] == ("--other",):
+            check_releases(world, options[1])
         else:
-            report("check_balanced", check_balanced, world)
-        if long:
-            report("check_store_killed", check_store_killed, world)
+            check_all(world, options)
     finally:
         world.store.end()
 

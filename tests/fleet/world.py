@@ -434,11 +434,12 @@ class World:
         self.store = Postgres(store) if pathlib.Path(store).name == "postgres" else Redis(store, work)
 
     @contextlib.contextmanager
-    def gateways(self, count, shared, keys="tool_calls_limit = 6", ports=(), more="", provider=None):
-        """A provider, and gateways before it whose policy has these keys."""
+    def gateways(self, count, shared, keys="tool_calls_limit = 6", ports=(), more="", provider=None, each=()):
+        """A provider, and gateways before it whose policy has these keys. `each` has the binary and the keys of each
+        gateway, where they are not all alike."""
         self.store.forget()
         provider, gateways = provider or Provider(), []
-        config = f"""
+        config = lambda keys: f"""
 allowed_hosts = ["fleet.test"]
 [ledger]
 url = "off"
@@ -457,7 +458,8 @@ base_url = "{provider.url}"
                 self.count += 1
                 folder = self.work / f"gateway-{self.count}"
                 port = ports[number] if ports else 0
-                gateways.append(Gateway(self.binary, folder, config, shared, port))
+                binary, own = each[number] if each else (self.binary, keys)
+                gateways.append(Gateway(binary, folder, config(own), shared, port))
             for gateway in gateways:
                 until(lambda: gateway.request("GET", "/v1/models")[0] != 503, "it has read the store's keys")
             yield provider, gateways
