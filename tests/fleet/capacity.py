@@ -225,7 +225,7 @@ def simulate(world, runs, seconds):
 
 def main():
     binary, server, work, seconds = sys.argv[1:]
-    world = World(binary, server, None, work)
+    world = World(binary, f"redis:{server}", None, work)
     try:
         runs, _ = measure(world)
         assert all(len(scripts) > 20 for scripts in runs), "the scripts of each run are known"

@@ -178,8 +178,8 @@ class Redis:
 
     name = "Redis"
 
-    def __init__(self, program, folder):
-        self.program, self.folder, self.port, self.process = program, folder, free_port(), None
+    def __init__(self, program, folder, more=()):
+        self.program, self.folder, self.more, self.port, self.process = program, folder, more, free_port(), None
         self.start()
 
     @property
@@ -189,7 +189,7 @@ class Redis:
     def start(self):
         self.process = subprocess.Popen(
             [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--appendonly", "yes",
-             "--requirepass", PASSWORD, "--save", "", "--dir", self.folder], stdout=subprocess.DEVNULL)
+             "--requirepass", PASSWORD, "--save", "", "--dir", self.folder, *self.more], stdout=subprocess.DEVNULL)
         until(lambda: self.ask("PING") == b"+PONG", "Redis answers")
 
     def ask(self, *words):
@@ -224,6 +224,41 @@ class Redis:
 
     def end(self):
         self.kill()
+
+
+class Cluster:
+    """A Redis Cluster of three masters. Its address is that of one without the gateways' keys; the one that has them
+    is asked, killed and started again."""
+
+    name = "a cluster of three Redis"
+
+    def __init__(self, program, folder):
+        self.nodes, addresses = [], []
+        for number in range(3):
+            place, bus = pathlib.Path(folder) / f"node-{number}", free_port()
+            place.mkdir()
+            more = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
+            self.nodes.append(Redis(program, str(place), more))
+            addresses.append(f"127.0.0.1:{self.nodes[-1].port}@{bus}")
+        subprocess.run(["redis-cli", "-a", PASSWORD, "--no-auth-warning", "--cluster", "create", *addresses,
+                        "--cluster-yes"], check=True, stdout=subprocess.DEVNULL)
+        self.wait()
+        [self.holder] = [node for node in self.nodes if not node.ask("GET", "{softland}").startswith(b"-MOVED")]
+        self.url = next(node.url for node in self.nodes if node is not self.holder)
+        self.ask, self.accounts, self.forget, self.kill = (
+            self.holder.ask, self.holder.accounts, self.holder.forget, self.holder.kill)
+
+    def wait(self):
+        for node in self.nodes:
+            until(lambda: node.ask("CLUSTER", "INFO") == b"cluster_state:ok", "all slots are served")
+
+    def start(self):
+        self.holder.start()
+        self.wait()
+
+    def end(self):
+        for node in self.nodes:
+            node.end()
 
 
 class Gateway:
@@ -431,7 +466,8 @@ http {{
 class World:
     def __init__(self, binary, store, nginx, work):
         self.binary, self.nginx, self.work, self.count = binary, nginx, pathlib.Path(work), 0
-        self.store = Postgres(store) if pathlib.Path(store).name == "postgres" else Redis(store, work)
+        kind, _, program = store.partition(":")
+        self.store = Postgres(program) if kind == "postgres" else {"redis": Redis, "cluster": Cluster}[kind](program, work)
 
     @contextlib.contextmanager
     def gateways(self, count, shared, keys="tool_calls_limit = 6", ports=(), more="", provider=None, each=()):
