@@ -1,17 +1,16 @@
-//! `softland runs`: lists the runs of ledgers and those that `softland run` has kept, or deletes
-//! runs of a ledger.
+//! `softland runs`: lists or deletes the runs of ledgers and those that `softland run` has kept.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use softland_agent::core::Millis;
-use softland_ledger::{DeleteTarget, LedgerPlace, Query, UnassignedTotals, delete_runs};
+use softland_ledger::{Query, UnassignedTotals};
 
-use crate::args::{Deletion, RunNames, RunsArgs};
+use crate::args::{RunNames, RunsArgs};
 use crate::failure::{Failure, status};
-use crate::render::{OutputLoss, Writer, format_count};
-use crate::run::state;
+use crate::render::{OutputLoss, Writer};
 
+mod deletion;
 mod kept;
 mod ledgers;
 mod table;
@@ -24,27 +23,24 @@ pub(crate) use table::{
 
 /// Lists or deletes runs.
 pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+    if let Some(deletion) = &args.delete {
+        return deletion::delete(args, deletion, writer);
+    }
     let since = args.since;
     // Kept runs belong to no ledger and to no session.
     let named = args.of.ledger.is_some()
         || args.of.config.is_some()
         || args.session.is_some()
         || args.named != RunNames::default();
-    let kept = match named || args.delete.is_some() {
+    let kept = match named {
         true => Vec::new(),
         false => kept::newest_runs(since, args.limit, writer),
     };
-    if let Some(Deletion::Run(run)) = &args.delete {
-        refuse_journal(run)?;
-    }
     let ledgers = match Ledgers::open(&args.of, writer) {
         // A user who has only used `softland run` has no ledger.
         Err(_) if !kept.is_empty() && !Ledgers::exist(&args.of) => Ledgers::default(),
         ledgers => ledgers?,
     };
-    if let Some(deletion) = &args.delete {
-        return run_deletion(ledgers, deletion, writer);
-    }
     let (session, limit) = (args.session.clone(), args.limit);
     let RunNames { key, account, policy, agent, model, text } = args.named.clone();
     let named = Query { key, account, policy, agent, model, text, ..Query::default() };
@@ -90,77 +86,6 @@ fn add_totals(a: UnassignedTotals, b: UnassignedTotals) -> UnassignedTotals {
         cost: a.cost + b.cost,
         unpriced: a.unpriced + b.unpriced,
     }
-}
-
-fn run_deletion(
-    ledgers: Ledgers,
-    deletion: &Deletion,
-    writer: &Writer,
-) -> Result<ExitCode, Failure> {
-    match deletion {
-        Deletion::Run(prefix) => {
-            if ledgers.open.is_empty() {
-                return Err(Failure::usage(ledgers.describe_empty()));
-            }
-            let found = ledgers.find_runs(prefix)?;
-            let [(ledger, run)] = found.as_slice() else {
-                let ids: Vec<_> = found.into_iter().map(|(_, run)| run.run).collect();
-                return Err(Failure::usage(format!(
-                    "`{prefix}` is the name of several runs; name one of {}",
-                    ids.join(", ")
-                )));
-            };
-            let (place, run) = (ledger.place.clone(), run.run.clone());
-            drop(ledgers);
-            delete_from(&place, DeleteTarget::Run(&run))?;
-            writer.write_note(&format!("deleted {run}"));
-        }
-        Deletion::Before(time) => {
-            delete_everywhere(ledgers, DeleteTarget::Before(*time), writer)?;
-        }
-        Deletion::Of { session, key } => {
-            let which = DeleteTarget::Of { session: session.as_deref(), key: key.as_deref() };
-            delete_everywhere(ledgers, which, writer)?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Deletes runs from all ledgers, and says how many from which.
-fn delete_everywhere(
-    ledgers: Ledgers,
-    which: DeleteTarget<'_>,
-    writer: &Writer,
-) -> Result<(), Failure> {
-    let places = ledgers.into_places();
-    for place in &places {
-        let runs = delete_from(place, which)?;
-        let from = match places.len() {
-            1 => String::new(),
-            _ => format!(" from {place}"),
-        };
-        writer.write_note(&format!("deleted {}{from}", format_count(runs, "run")));
-    }
-    Ok(())
-}
-
-fn delete_from(place: &LedgerPlace, which: DeleteTarget<'_>) -> Result<u64, Failure> {
-    delete_runs(place, which).map_err(|error| Failure::usage(error.to_string()))
-}
-
-/// Refuses to delete a run that is not in a ledger.
-fn refuse_journal(run: &str) -> Result<(), Failure> {
-    let Some(folder) = state::journal_folder(&|name| std::env::var(name).ok()) else {
-        return Ok(());
-    };
-    let journal = state::journal_file(&folder, run);
-    if run.contains('/') || !journal.is_file() {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "{run} is in no ledger: `softland run` keeps it in {}, a file that you may remove",
-        journal.display()
-    )))
 }
 
 /// Returns the columns of standard output; `None` if it is not a terminal and lines are not cut.

@@ -8,6 +8,7 @@
 pub mod active;
 mod body;
 pub mod budget;
+mod content_store;
 mod conversations;
 pub mod errors;
 pub mod headers;
@@ -41,6 +42,7 @@ pub mod watcher;
 
 pub use active::ActiveRequest;
 pub use body::{Body, BodyObserver, BodySender, ClientGone, CutReason};
+pub use content_store::ContentStore;
 pub use conversations::Conversations;
 pub use errors::Refusal;
 pub use held::HeldLeases;

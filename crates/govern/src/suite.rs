@@ -6,6 +6,7 @@
     reason = "a test: a state that does not answer, or answers otherwise, has failed it"
 )]
 
+mod content;
 mod keys;
 mod runs;
 mod windows;
@@ -25,6 +26,7 @@ use crate::recall::{FoundBy, FoundTurn, RecallQuery, Recollection};
 use crate::shared::{Closing, ReserveQuery, Reserved, SharedState, ShownLink, StateNote};
 use crate::store::{Namesake, RunState, StoreChanges};
 
+pub use content::check_content_store;
 pub use keys::check_key_store;
 
 /// Checks an implementation. Each call of `make` has to give an empty state, whose reservations end

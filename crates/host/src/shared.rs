@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use softland_govern::{KeyStore, SharedState};
+use softland_govern::{ContentStore, KeyStore, SharedState};
 use tokio::runtime::Handle;
 
 /// The allowed addresses.
@@ -66,13 +66,15 @@ pub fn describe_missing_feature(at: &str, feature: &str) -> String {
     )
 }
 
-/// The state and the keys that processes share.
+/// The store that processes share, by what it is used for.
 #[derive(Clone, Debug)]
 pub struct SharedStores {
     /// The state.
     pub state: Arc<dyn SharedState>,
     /// The keys.
     pub keys: Arc<dyn KeyStore>,
+    /// What is stored of runs.
+    pub content: Arc<dyn ContentStore>,
 }
 
 /// Prepares the shared state; `None` for this process's memory. A store that is away is no failure:
@@ -161,7 +163,7 @@ mod through {
 
     fn to_stores<S: ScriptStore>(state: RemoteState<S>) -> SharedStores {
         let state = Arc::new(state);
-        SharedStores { keys: Arc::clone(&state) as _, state }
+        SharedStores { keys: Arc::clone(&state) as _, content: Arc::clone(&state) as _, state }
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) use rows::{COLUMNS, StoredLine, read_lines, read_run_row, run_sql};
 #[cfg(feature = "postgres")]
 pub(crate) use rows::{REQUEST_COLUMNS, read_request_line, read_stored_line};
 pub(crate) use schema::{add_compat_views, check_version};
-pub(crate) use sweep::{STEP, drop_named, drop_old, drop_run};
+pub(crate) use sweep::{STEP, drop_named, drop_old, drop_run, find_of, find_old, find_run};
 
 /// The time to wait for another process's lock before a batch counts as failed.
 const BUSY: Duration = Duration::from_millis(250);

@@ -30,8 +30,44 @@ pub enum DeleteTarget<'a> {
     },
 }
 
+/// Returns the ids of the runs that [`delete_runs`] would delete now.
+///
+/// # Errors
+/// Returns an error if there is no ledger, or it cannot be read.
+pub fn find_runs_to_delete(
+    place: impl Into<LedgerPlace>,
+    which: DeleteTarget<'_>,
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let place = place.into();
+    if matches!(which, DeleteTarget::Of { session: None, key: None }) {
+        return Ok(Vec::new());
+    }
+    match &place {
+        LedgerPlace::File(path) => find_in_file(path, which),
+        #[cfg(feature = "postgres")]
+        LedgerPlace::Postgres(postgres) => {
+            let found = crate::postgres::find_runs_to_delete(postgres, which);
+            Ok(found.map_err(|fault| ReadError::new(&place, &fault))?)
+        }
+    }
+}
+
+fn find_in_file(
+    path: &Path,
+    which: DeleteTarget<'_>,
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let Some(connection) = open_ledger(path)? else { return Ok(Vec::new()) };
+    let found = match which {
+        DeleteTarget::Run(run) => db::find_run(&connection, run),
+        DeleteTarget::Before(time) => db::find_old(&connection, time),
+        DeleteTarget::Of { session, key } => db::find_of(&connection, (session, key)),
+    };
+    Ok(found.map_err(|error| ReadError::new(&path.into(), &error.into()))?)
+}
+
 /// Deletes runs with all their data, in small steps. Returns the number of deleted runs. In a file, the
-/// deleted data is overwritten; a PostgreSQL does so when it is vacuumed. The event log is not touched.
+/// deleted data is overwritten; a PostgreSQL does so when it is vacuumed. Event logs are not touched:
+/// [`blank_log_lines`](crate::blank_log_lines) is for them.
 ///
 /// # Errors
 /// Returns an error if there is no ledger, or it cannot be written. Completed steps are not undone.
@@ -58,12 +94,7 @@ fn delete_from_file(
     path: &Path,
     which: DeleteTarget<'_>,
 ) -> Result<u64, Box<dyn std::error::Error>> {
-    OpenError::check_file(path)?;
-    let connection =
-        db::open_connection(path, BUSY).map_err(|error| OpenError::from_sqlite(path, error))?;
-    if db::check_version(&connection, path)? == 0 {
-        return Ok(0);
-    }
+    let Some(connection) = open_ledger(path)? else { return Ok(0) };
     let deleted = match which {
         DeleteTarget::Run(run) => delete_run(&connection, run),
         DeleteTarget::Before(time) => {
@@ -74,6 +105,15 @@ fn delete_from_file(
         }
     };
     Ok(deleted.map_err(|error| ReadError::new(&path.into(), &error.into()))?)
+}
+
+/// Opens the ledger of a file; `None` if nothing was written to it.
+fn open_ledger(path: &Path) -> Result<Option<Connection>, Box<dyn std::error::Error>> {
+    OpenError::check_file(path)?;
+    let connection =
+        db::open_connection(path, BUSY).map_err(|error| OpenError::from_sqlite(path, error))?;
+    let is_empty = db::check_version(&connection, path)? == 0;
+    Ok(Some(connection).filter(|_| !is_empty))
 }
 
 fn delete_run(db: &Connection, run: &str) -> rusqlite::Result<u64> {

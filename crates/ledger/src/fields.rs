@@ -56,8 +56,13 @@ pub(crate) struct Envelope<'a> {
 
 /// Appends one line; `fields` is a JSON object on one line.
 pub(crate) fn write_line(out: &mut Vec<u8>, envelope: &Envelope<'_>, fields: &str) {
-    let Envelope { seq, at, run, turn, event } = *envelope;
-    let head = format!("{HEAD}{seq},\"ts\":\"{}\",\"run\":", format_timestamp(at));
+    write_line_at(out, envelope, &format_timestamp(envelope.at), fields);
+}
+
+/// Appends one line with its time as a text.
+pub(crate) fn write_line_at(out: &mut Vec<u8>, envelope: &Envelope<'_>, ts: &str, fields: &str) {
+    let Envelope { seq, run, turn, event, .. } = *envelope;
+    let head = format!("{HEAD}{seq},\"ts\":\"{ts}\",\"run\":");
     out.extend_from_slice(head.as_bytes());
     write_quoted(out, run);
     out.extend_from_slice(format!(",\"turn\":{turn},\"event\":").as_bytes());

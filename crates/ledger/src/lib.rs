@@ -6,9 +6,10 @@
 //!
 //! - [`Ledger`] writes: [`Ledger::record`] queues a record and returns, one thread does the rest.
 //! - [`Reader`] reads, also while a gateway writes.
-//! - [`delete_runs`] deletes runs again.
+//! - [`delete_runs`] deletes runs again, and [`blank_log_lines`] their lines in event logs.
 
 mod batch;
+mod blank;
 mod columns;
 mod db;
 mod delete;
@@ -30,7 +31,8 @@ mod step;
 mod store;
 mod writer;
 
-pub use delete::{DeleteTarget, delete_runs};
+pub use blank::blank_log_lines;
+pub use delete::{DeleteTarget, delete_runs, find_runs_to_delete};
 pub use fields::{Fields, format_timestamp, parse_timestamp};
 pub use ledger::{Clock, DrainError, Ledger};
 pub use mark::LedgerMark;

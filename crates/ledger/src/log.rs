@@ -10,6 +10,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::blank::DELETED;
 use crate::fields;
 use crate::platform::{self, FileIdentity, open_or_create};
 use crate::registry::{RowEnd, RunRow};
@@ -114,9 +115,7 @@ impl EventLog {
     }
 
     fn numbered_path(&self, number: u32) -> PathBuf {
-        let mut name = OsString::from(&self.path);
-        name.push(format!(".{number}"));
-        PathBuf::from(name)
+        numbered_path(&self.path, number)
     }
 
     /// Reads the identities of the lines at the end of the log.
@@ -154,7 +153,7 @@ impl EventLog {
 }
 
 /// True if the beginning of the file matches that of an event log, or the file is empty.
-fn is_event_log(file: &mut File) -> io::Result<bool> {
+pub(crate) fn is_event_log(file: &mut File) -> io::Result<bool> {
     if !file.metadata()?.is_file() {
         return Ok(true);
     }
@@ -178,6 +177,13 @@ fn write_some(file: &mut File, text: &[u8]) -> (usize, io::Result<()>) {
             },
         }
     }
+}
+
+/// Returns the name of an older file of the log at this path.
+pub(crate) fn numbered_path(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
 }
 
 fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
@@ -212,7 +218,8 @@ fn read_tail(file: &mut File) -> io::Result<Vec<fields::LineHeader>> {
     let mut text = Vec::new();
     file.seek(SeekFrom::Start(start))?;
     (&*file).take(TAIL).read_to_end(&mut text)?;
-    Ok(text.split(|byte| *byte == b'\n').filter_map(fields::read_header).collect())
+    let lines = text.split(|byte| *byte == b'\n').filter_map(fields::read_header);
+    Ok(lines.filter(|line| line.event != DELETED).collect())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod reader;
 mod rows;
 mod store;
 
-pub(crate) use delete::delete_runs;
+pub(crate) use delete::{delete_runs, find_runs_to_delete};
 pub use place::PostgresPlace;
 pub(crate) use reader::{PostgresReader, count_batches};
 pub(crate) use store::PostgresStore;

@@ -25,6 +25,7 @@ static TABLES: Tables = Tables {
         include_str!("sql/schema/1.sql"),
         include_str!("sql/schema/2.sql"),
         include_str!("sql/schema/3.sql"),
+        include_str!("sql/schema/4.sql"),
     ],
     functions: &[
         include_str!("sql/store.sql"),
@@ -32,6 +33,7 @@ static TABLES: Tables = Tables {
         include_str!("sql/runs.sql"),
         include_str!("sql/money.sql"),
         include_str!("sql/keys.sql"),
+        include_str!("sql/content.sql"),
         include_str!("sql/main.sql"),
     ],
     takes_newer: true,

@@ -31,6 +31,7 @@ const SCRIPT: &str = concat!(
     include_str!("lua/runs.lua"),
     include_str!("lua/money.lua"),
     include_str!("lua/keys.lua"),
+    include_str!("lua/content.lua"),
     include_str!("lua/main.lua"),
 );
 

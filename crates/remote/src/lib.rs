@@ -5,6 +5,7 @@
 //! The script keeps and finds; prices, policies and decisions about runs are the gateway's.
 
 mod answer;
+mod content;
 mod keys;
 mod money;
 mod notes;

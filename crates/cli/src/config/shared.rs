@@ -1,5 +1,7 @@
 //! `[shared]`: where the state is that the gateways of a fleet share.
 
+use std::path::Path;
+
 use softland_host::SharedUrl;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -79,6 +81,11 @@ impl Config {
             return Err(vec![format!("{place}: the variable {name} is not set")]);
         };
         SharedUrl::parse(&text).map_err(|message| vec![format!("{place}: {name} {message}")])
+    }
+
+    /// Returns the event log that the config names.
+    pub(crate) fn event_log(&self) -> Option<&Path> {
+        self.gateway.events.as_deref()
     }
 }
 

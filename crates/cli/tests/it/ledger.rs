@@ -120,7 +120,6 @@ fn runs_that_are_kept_are_listed_among_them() {
     assert!(lines[1].contains("  journal  ") && lines[1].contains("sim/reader"), "{listed}");
     let id = lines[1].split(' ').next().unwrap();
     in_folder(folder, &["show", id]).status(0);
-    in_folder(folder, &["runs", "--delete", id]).status(2).says("is in no ledger: ");
     // A killed run names the command that resumes it; an empty journal is not a run.
     let runs = folder.join("state/softland/runs");
     let whole = std::fs::read_to_string(runs.join(format!("{id}.ndjson"))).unwrap();
@@ -379,6 +378,81 @@ fn runs_are_deleted_by_id_or_by_age() {
     // Deleted content does not remain in the file.
     let bytes = std::fs::read(folder.path().join("softland.db")).unwrap();
     assert!(!bytes.windows(6).any(|window| window == b"run-a2"));
+}
+
+#[test]
+fn runs_are_deleted_from_event_logs_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("events.ndjson");
+    let config = folder.path().join("softland.toml");
+    std::fs::write(&config, "[log]\nevents = \"events.ndjson\"\n").unwrap();
+    let config = config.to_str().unwrap();
+    let place = Some(folder.path().join("softland.db").into());
+    let options = Options { place, events_path: Some(log.clone()), ..Options::default() };
+    let ledger = Ledger::open(options, Arc::new(now)).unwrap();
+    for run in ["run-a1", "run-b"] {
+        records(run, "s1", 10, false).into_iter().for_each(|record| ledger.record(record));
+    }
+    ledger.drain(Duration::from_secs(30)).unwrap();
+    // A log that has been renamed.
+    let old = folder.path().join("events.ndjson.1");
+    std::fs::copy(&log, &old).unwrap();
+    let before = std::fs::read_to_string(&log).unwrap();
+    let of_run = before.lines().filter(|line| line.contains("run-a1")).count();
+    let told = in_folder(folder.path(), &["runs", "--delete", "run-a1", "--config", config]);
+    told.status(0).says(&format!("overwrote {} lines of ", 2 * of_run)).says("deleted run-a1");
+    for file in [&log, &old] {
+        let after = std::fs::read_to_string(file).unwrap();
+        assert_eq!(after.len(), before.len(), "nothing moves below a gateway");
+        assert!(!after.contains("run-a1"), "{after}");
+        for (was, is) in before.lines().zip(after.lines()) {
+            let event: Value = serde_json::from_str(is).expect("each line is JSON");
+            assert!(is == was || event["event"] == "deleted", "{is}");
+        }
+    }
+    // The gateway goes on in the same file, and a new one knows the runs that are left.
+    records("run-b", "s1", 10, true).into_iter().for_each(|record| ledger.record(record));
+    ledger.close(Duration::from_secs(30)).unwrap();
+    let after = std::fs::read_to_string(&log).unwrap();
+    assert!(after.lines().last().unwrap().contains("\"done\""), "{after}");
+    std::fs::write(&log, "no log\n").unwrap();
+    in_folder(folder.path(), &["runs", "--delete", "run-b", "--config", config])
+        .status(2)
+        .says("is not an event log of softland");
+    let left = in_folder(folder.path(), &["runs", "--json"]).status(0).events();
+    assert_eq!(left[0]["run"], "run-b", "what has failed can be begun again");
+}
+
+#[test]
+fn runs_that_are_kept_are_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (agent, root) = (analyst(), notes());
+    let (agent, root) = (agent.to_str().unwrap(), root.to_str().unwrap());
+    let asked = ["run", agent, "What did we decide?", "--root", root, "--model", "sim/reader"];
+    let runs = folder.join("state/softland/runs");
+    let kept = || -> Vec<String> {
+        let entries = std::fs::read_dir(&runs).unwrap().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    };
+    for _ in 0..3 {
+        in_folder(folder, &asked).status(0);
+    }
+    let first = kept()[0].replace(".ndjson", "");
+    in_folder(folder, &["runs", "--delete", &first]).status(0).says(&format!("deleted {first}"));
+    assert_eq!(kept().len(), 2);
+    in_folder(folder, &["runs", "--delete", &first]).status(2).says("there is no ledger yet");
+    // One that a process is writing stays.
+    let open = std::fs::File::open(runs.join(&kept()[0])).unwrap();
+    open.lock().unwrap();
+    let in_use = kept()[0].replace(".ndjson", "");
+    in_folder(folder, &["runs", "--delete", &in_use]).status(2).says("another process");
+    let told = in_folder(folder, &["runs", "--delete", "--before", "0s"]).status(0);
+    told.says("deleted 1 run that softland run kept").says(&format!("{in_use} stays"));
+    assert_eq!(kept(), [format!("{in_use}.ndjson")]);
+    ledger(folder);
+    in_folder(folder, &["runs", "--delete", "--before", "0s", "--ledger", "softland.db"]);
+    assert_eq!(kept().len(), 1, "a named ledger is all that is meant");
 }
 
 #[test]

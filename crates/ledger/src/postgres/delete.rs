@@ -6,6 +6,7 @@ use std::time::Duration;
 use softland_postgres::tokio_postgres::types::ToSql;
 use softland_postgres::{BusyConnection, DatabaseError};
 
+use super::client::Client;
 use super::place::PostgresPlace;
 use crate::db::STEP;
 use crate::delete::DeleteTarget;
@@ -40,15 +41,44 @@ struct Doomed {
     values: Vec<Box<dyn ToSql + Send + Sync>>,
 }
 
+/// Returns the ids of the runs that [`delete_runs`] would delete now.
+pub(crate) fn find_runs_to_delete(
+    place: &PostgresPlace,
+    which: DeleteTarget<'_>,
+) -> Result<Vec<String>, StoreFault> {
+    let client = connect(place)?;
+    let Doomed { runs, values, .. } = Doomed::new(which);
+    let database = Arc::clone(&client.database);
+    let found = client.ask(ANSWER, async move {
+        if database.read_version().await? == 0 {
+            return Ok(Vec::new());
+        }
+        let client = database.get_as_is().await?;
+        let sql = format!("SELECT run FROM softland_ledger_runs WHERE {runs}");
+        let rows = client.query(&sql, &as_parameters(&values)).await;
+        client.put_back();
+        Ok(rows?.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    });
+    Ok(found?)
+}
+
+fn connect(place: &PostgresPlace) -> Result<Arc<Client>, StoreFault> {
+    place.client().map_err(|problem| {
+        // The problem of an address that cannot be used has no place in it.
+        StoreFault { kind: FaultKind::Broken, why: format!("{problem:?}") }
+    })
+}
+
+fn as_parameters(values: &[Box<dyn ToSql + Send + Sync>]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| -> &(dyn ToSql + Sync) { &**value }).collect()
+}
+
 /// Deletes runs with all their data. Returns the number of deleted runs.
 pub(crate) fn delete_runs(
     place: &PostgresPlace,
     which: DeleteTarget<'_>,
 ) -> Result<u64, StoreFault> {
-    let client = place.client().map_err(|problem| {
-        // The problem of an address that cannot be used has no place in it.
-        StoreFault { kind: FaultKind::Broken, why: format!("{problem:?}") }
-    })?;
+    let client = connect(place)?;
     let doomed = Arc::new(Doomed::new(which));
     let mut deleted = 0;
     loop {
@@ -85,8 +115,7 @@ async fn delete_step(
     client: &BusyConnection,
     doomed: &Doomed,
 ) -> Result<(u64, u64), DatabaseError> {
-    let values: Vec<&(dyn ToSql + Sync)> =
-        doomed.values.iter().map(|value| -> &(dyn ToSql + Sync) { &**value }).collect();
+    let values = as_parameters(&doomed.values);
     let runs = client.execute(&RUNS.replace("{}", &doomed.runs), &values).await?;
     let mut loose = 0;
     if let Some(condition) = &doomed.loose {

@@ -7,7 +7,9 @@ DECLARE
   balances jsonb;
   accounts text[] := softland_texts(closing->'accounts');
 BEGIN
-  IF softland_given(closing->'shown') THEN PERFORM softland_store_shown(closing->'shown'); END IF;
+  IF softland_given(closing->'shown') THEN
+    PERFORM softland_store_shown(closing->'shown', closing->'changes'->>'scope');
+  END IF;
   PERFORM softland_apply(closing->'changes');
   IF softland_given(closing->'parent') THEN PERFORM softland_apply(closing->'parent'); END IF;
   balances := softland_balances(accounts);
@@ -51,6 +53,8 @@ BEGIN
     WHEN 'end_idle' THEN softland_op_end_idle(asked)
     WHEN 'keys' THEN softland_op_keys(asked)
     WHEN 'write_key' THEN softland_op_write_key(asked)
+    WHEN 'scan_stored' THEN softland_op_scan_stored(asked)
+    WHEN 'drop_stored' THEN softland_op_drop_stored(asked)
   END;
 END $$;
 

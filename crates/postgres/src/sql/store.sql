@@ -237,14 +237,18 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION softland_write_link(called text, link jsonb) RETURNS void LANGUAGE sql AS
-  $$ INSERT INTO softland_links VALUES (called, link->>'before', link->>'items', link->>'upstream',
-       link->>'add', softland_keep())
+  $$ INSERT INTO softland_links (id, before, items, upstream, added, until, scope)
+       VALUES (called, link->>'before', link->>'items', link->>'upstream', link->>'add',
+         softland_keep(), link->>'scope')
      ON CONFLICT (id) DO UPDATE SET before = excluded.before, items = excluded.items,
-       upstream = excluded.upstream, added = excluded.added, until = excluded.until $$;
+       upstream = excluded.upstream, added = excluded.added, until = excluded.until,
+       scope = excluded.scope $$;
 
-CREATE OR REPLACE FUNCTION softland_store_shown(shown jsonb) RETURNS void LANGUAGE plpgsql AS $$
+-- Stores a response under all its ids, as one of this conversation.
+CREATE OR REPLACE FUNCTION softland_store_shown(shown jsonb, of_scope text) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
-  link jsonb := shown->'link';
+  link jsonb := shown->'link' || jsonb_build_object('scope', of_scope);
   ids text[] := softland_texts(shown->'ids');
   own text;
   one text;

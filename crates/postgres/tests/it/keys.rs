@@ -1,7 +1,7 @@
 //! Keys on PostgreSQL: what every store of keys does, and that they stay.
 
 use softland_govern::key_store::add_key;
-use softland_govern::suite::check_key_store;
+use softland_govern::suite::{check_content_store, check_key_store};
 
 use crate::outage::{check_kept_keys, check_unreadable_keys, key};
 use crate::server::PostgresServer;
@@ -33,4 +33,11 @@ async fn a_key_that_postgres_cannot_tell_is_named_and_none_other_is_lost() {
         "INSERT INTO softland_keys VALUES ('bo', '{\"v\":2}'), ('carl', 'no JSON'), ('dora', '{}')",
     );
     check_unreadable_keys(&state, &["bo", "carl", "dora"]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs postgres"]
+async fn runs_are_deleted_from_postgres_with_their_texts() {
+    let server = PostgresServer::start();
+    check_content_store(async || connect_empty(&server)).await;
 }

@@ -3,7 +3,7 @@
 
 -- Ends a request: all its changes in one operation.
 function ops.close(closing)
-  if is_given(closing.shown) then store_shown(closing.shown) end
+  if is_given(closing.shown) then store_shown(closing.shown, closing.changes.scope) end
   apply_changes(closing.changes)
   if is_given(closing.parent) then apply_changes(closing.parent) end
   local balances = read_balances(closing.accounts)

@@ -218,8 +218,10 @@ local function write_link(id, link)
   call('EXPIRE', key, KEEP)
 end
 
-local function store_shown(shown)
+-- Stores a response under all its ids, as one of this conversation.
+local function store_shown(shown, scope)
   local link, ids = shown.link, shown.ids
+  link.scope = scope
   if is_given(shown.conversation) then
     -- It follows the newest link of the present, whatever was the newest when its request came.
     local newest = name_key('l', shown.conversation)
@@ -227,7 +229,7 @@ local function store_shown(shown)
     local own = shown.conversation .. ':'
       .. redis.sha1hex((link.before or '') .. '\n' .. link.items)
     write_link(shown.conversation,
-      { before = own, items = '', upstream = link.upstream, add = link.add })
+      { before = own, items = '', upstream = link.upstream, add = link.add, scope = scope })
     ids[#ids + 1] = own
   end
   for _, id in ipairs(ids) do write_link(id, link) end

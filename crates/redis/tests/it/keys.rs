@@ -1,7 +1,7 @@
 //! Keys on Redis: what every store of keys does, and that they stay.
 
 use softland_govern::key_store::add_key;
-use softland_govern::suite::check_key_store;
+use softland_govern::suite::{check_content_store, check_key_store};
 
 use crate::outage::{check_kept_keys, check_unreadable_keys, key};
 use crate::server::RedisServer;
@@ -43,4 +43,15 @@ async fn a_key_that_redis_cannot_tell_is_named_and_none_other_is_lost() {
     let moved = serde_json::to_string(&key("ana")).expect("JSON");
     server.command(&["hset", "{softland}:keys", "eve", &moved]);
     check_unreadable_keys(&state, &["bo", "carl", "dora", "eve"]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs redis-server"]
+async fn runs_are_deleted_from_redis_with_their_texts() {
+    let server = RedisServer::start();
+    check_content_store(async || {
+        server.command(&["flushall"]);
+        connect(&server)
+    })
+    .await;
 }
