@@ -133,7 +133,7 @@ async fn a_postgres_of_the_first_version_is_brought_up_to_date() {
     );
     let state = connect(&server);
     wait_for_answer(&state).await;
-    assert_eq!(server.sql("SELECT max(version) FROM softland_meta"), "3");
+    assert_eq!(server.sql("SELECT max(version) FROM softland_meta"), "4");
     assert_eq!(server.sql("SELECT account FROM softland_waits ORDER BY 1"), "a\nb");
     assert_eq!(server.sql("SELECT spent FROM softland_accounts"), "7", "nothing is lost");
 }
