@@ -3,7 +3,7 @@
 import collections
 import subprocess
 
-from stack import Stack, free_port, until
+from stack import COST_USD, Stack, free_port, until
 from told import sound, told
 
 CONFIG = """\
@@ -55,6 +55,7 @@ def check_taken_away(binary, program, haproxy, work):
 
 
 def take_away(stack, worker, way):
+    asked = stack.model.asked
     followers = [stack.begin("lead")[0] for _ in range(6)]
     until(lambda: len(stack.folder.ran) > 40, "the runs are on their way")
     shares = collections.Counter(stack.folder.workers)
@@ -67,6 +68,10 @@ def take_away(stack, worker, way):
     ended = [told(follower.end()[1]) for follower in followers]
     assert all(end["outcome"] == "answered" for end in ended), ended
     again = sound(stack.folder, ended)
+    whole = {end["answer"] for end in ended if "interrupted" not in end["answer"]}
+    assert len(whole) <= 1, whole
+    bill = (stack.model.asked - asked) * COST_USD
+    assert sum(end["cost_usd"] for end in ended) >= bill * 0.9999, (ended, bill)
     if way == "stopped":
         interrupted = [end["answer"] for end in ended if "interrupted" in end["answer"]]
         assert again == 0 and not interrupted, (again, interrupted)

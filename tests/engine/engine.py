@@ -4,6 +4,7 @@ test.
     engine.py BINARY RESTATE-SERVER HAPROXY WORK [--long]
 """
 
+import hashlib
 import json
 import shutil
 import signal
@@ -12,7 +13,7 @@ import time
 
 import balanced
 import cluster
-from stack import COST_USD, KEYS, Stack, until
+from stack import COST_USD, Gateway, KEYS, Stack, until
 from told import sound, told
 
 
@@ -35,6 +36,7 @@ def check_commands(stack):
     assert report["outcome"] == "answered" and events[0]["run"] == run, report
     assert report["cost_usd"] >= stack.model.asked * COST_USD * 0.9999, (report, stack.model.asked)
     sound(stack.folder, [report])
+    stack.answer = report["answer"]
     listed, _ = stack.softland("runs", "--engine", stack.url)
     assert listed.split()[:2] == [run, "completed"], listed
     rows, _ = stack.softland("runs", "--engine", stack.url, "--json")
@@ -98,6 +100,102 @@ def check_paused(stack):
     status, events = stack.follow("--attach", run).end()
     assert status == 0 and told(events)["outcome"] == "answered", (status, events[-1])
     worker.kill()
+
+
+def check_late_end(stack):
+    """A cancelled run on which nobody works is ended by the engine after a time, and told as cancelled, each run of its
+    tree once. Until then it is not deleted."""
+    stack.folder.forget()
+    stack.folder.take(0.3)
+    worker = stack.worker("late")
+    follower, run = stack.begin("lead")
+    until(lambda: "p2" in stack.folder.ran, "the run is on its way")
+    stack.folder.take(60)
+    until(lambda: "n8" in stack.folder.ran, "the sub-agents are at work")
+    worker.kill()
+    until(lambda: stack.server.invocation(run)["status"] == "backing-off", "the engine tries again")
+    stack.server.ask("PATCH", f"invocations/{stack.server.invocation(run)['id']}/pause")
+    until(lambda: stack.server.invocation(run)["status"] == "paused", "the engine pauses the run")
+    worker = stack.worker("late", listen=worker.listen)
+    status, _ = follower.end()
+    assert status == 4, (status, follower.noted)
+    _, said = stack.softland("cancel", run, "--engine", stack.url)
+    assert f"cancelling {run}; if it has not ended in 30 s, the engine ends it" in said, said
+    _, said = stack.softland("runs", "--delete", run, "--engine", stack.url, status=2)
+    assert f"{run} has not ended: softland cancel {run}" in said, said
+    began = time.monotonic()
+    until(lambda: stack.server.invocation(run)["status"] == "completed", "the engine ends the run")
+    took = time.monotonic() - began
+    assert 20 < took < 50, f"after {took:.1f} s"
+    first, again = (stack.follow("--attach", run).end() for _ in range(2))
+    assert first == again, (first, again)
+    status, events = first
+    report = told(events)
+    assert status == 130 and report["outcome"] == "cancelled" and report["cost_usd"] is None, (status, report)
+    assert len({event["run"] for event in events}) == 3, "the sub-agents have begun"
+    listed, _ = stack.softland("runs", "--engine", stack.url)
+    assert [run, "cancelled"] in [line.split()[:2] for line in listed.splitlines()], listed
+    stack.softland("runs", "--delete", run, "--engine", stack.url)
+    stack.folder.take(0.03)
+    worker.kill()
+    return f"after {took:.1f} s"
+
+
+def check_deletion(stack):
+    """Of a run that is deleted, nothing is kept: no prompt, result or answer."""
+    stack.folder.forget()
+    worker = stack.worker()
+    follower, run = stack.begin("lead")
+    until(lambda: stack.folder.ran, "a call runs")
+    # Those who follow a run, and ask for it, leave nothing behind either.
+    status, events = stack.follow("--attach", run).end()
+    assert status == 0 and told(events)["outcome"] == "answered" and follower.end()[0] == 0
+    before = stack.server.kept(run)
+    assert before["invocations"] == 1 and before["steps"] > 20 and before["values"] > 20, before
+    _, said = stack.softland("runs", "--delete", run, "--engine", stack.url)
+    assert said.strip().endswith(f"deleted {run} at {stack.url}"), said
+    until(lambda: not any(stack.server.kept(run).values()), "all is gone")
+    for words in [("run", "--attach", run), ("runs", "--delete", run), ("cancel", run)]:
+        _, said = stack.softland(*words, "--engine", stack.url, status=2)
+        assert f"no run {run} is kept at" in said, said
+    _, said = stack.softland("runs", "--delete", "--engine", stack.url, status=2)
+    assert "--delete needs a RUN" in said, said
+    worker.kill()
+    return f"{before['steps']} steps and {before['values']} values of state are gone"
+
+
+def check_budget(stack):
+    """Workers whose requests go through a gateway of softland spend no more than the budget of their account."""
+    stack.folder.forget()
+    limit, token = 0.15, "a-token-that-the-workers-show"
+    config = f"""\
+[upstream.anthropic]
+base_url = "{stack.model.url}"
+api_key_env = "TOKEN"
+[[key]]
+name = "workers"
+token_sha256 = "{hashlib.sha256(token.encode()).hexdigest()}"
+account = "acme/workers"
+[[budget]]
+account = "acme"
+limit_usd = {limit}
+window = "day"
+"""
+    gateway = stack.keep(Gateway(stack.binary, stack.work / "gateway", config, ""))
+    stack.environment["ANTHROPIC_API_KEY"] = token
+    worker = stack.worker("governed", model=f"http://127.0.0.1:{gateway.port}")
+    asked = stack.model.asked
+    ends = [follower.end() for follower in [stack.begin("lead")[0] for _ in range(4)]]
+    bill = (stack.model.asked - asked) * COST_USD
+    assert limit / 3 < bill <= limit, bill
+    reports = [told(events) for _, events in ends]
+    asked = stack.model.asked
+    answer, _ = stack.softland("run", "single", "Go.", "--engine", stack.url)
+    assert stack.model.asked == asked, "a run behind the budget asks nobody"
+    assert "acme" in answer and "budget" in answer, answer
+    stack.environment["ANTHROPIC_API_KEY"] = "k"
+    worker.kill()
+    return f"${bill:.4f} of ${limit}, outcomes {sorted(report['outcome'] for report in reports)}"
 
 
 def check_build(stack):
@@ -173,6 +271,7 @@ def check_server(stack):
     report = told(events)
     assert status == 0 and report["outcome"] == "answered", (status, report)
     again = sound(stack.folder, [report])
+    assert report["answer"] == stack.answer or "interrupted" in report["answer"], report
     bill = (stack.model.asked - asked) * COST_USD
     assert report["cost_usd"] >= bill * 0.9999, (report, bill)
     worker.kill()
@@ -196,7 +295,8 @@ def check_long_step(binary, program, work):
 
 def main(binary, program, haproxy, work, *long):
     with Stack(binary, program, work, "one") as stack:
-        for check in (check_commands, check_cancel, check_paused, check_build, check_stop, check_server):
+        for check in (check_commands, check_cancel, check_paused, check_late_end, check_deletion,
+                      check_budget, check_build, check_stop, check_server):
             report(check, stack)
     if long:
         report(check_long_step, binary, program, work)

@@ -14,16 +14,17 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "fleet"))
-from world import Answers, Provider, USAGE, free_port, until
+from world import Answers, Gateway, Provider, USAGE, free_port, until
 
 MODEL = "claude-sonnet-4-5"
 # What one request costs at the prices of that model.
 COST_USD = (USAGE["input_tokens"] * 3 + USAGE["output_tokens"] * 15) / 1e6
 # The longest time that a command may take, in seconds.
 PATIENCE = 90
-# The tool of the agents: it notes that it runs, takes its time, and says that it is done.
+# The tool of the agents: it notes that it runs, takes its time whoever asks it to end, and says that it is done.
 TOOL = """\
-import json, os, pathlib, sys, time
+import json, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 asked = json.load(sys.stdin)
 place = pathlib.Path(sys.argv[1])
 with open(place / "ran", "a") as ran:
@@ -213,8 +214,22 @@ advertised-address = "http://{self.ingress}"
         """The id, the state and the deployment of a run, as the engine has them."""
         query = ("SELECT id, status, pinned_deployment_id, retry_count FROM sys_invocation WHERE "
                  f"target_service_name = 'SoftlandRun' AND target_handler_name = 'run' AND target_service_key = '{run}'")
-        rows = self.ask("POST", "query", {"query": query})["rows"]
+        rows = self.query(query)
         return rows[0] if rows else {}
+
+    def query(self, query):
+        return self.ask("POST", "query", {"query": query})["rows"]
+
+    def kept(self, run):
+        """What is kept of a run, as numbers of rows: invocations, with journals, and values of its state."""
+        of_run = f"target_service_name = 'SoftlandRun' AND target_service_key = '{run}'"
+        queries = {
+            "invocations": f"SELECT COUNT(*) AS n FROM sys_invocation WHERE {of_run}",
+            "steps": f"SELECT COUNT(*) AS n FROM sys_journal WHERE id IN (SELECT id FROM sys_invocation WHERE {of_run})",
+            "values": f"SELECT COUNT(*) AS n FROM state WHERE service_name = 'SoftlandRun' AND service_key = '{run}'",
+            "promises": f"SELECT COUNT(*) AS n FROM sys_promise WHERE service_name = 'SoftlandRun' AND service_key = '{run}'",
+        }
+        return {what: self.query(query)[0]["n"] for what, query in queries.items()}
 
 
 def answers(url):
@@ -227,13 +242,13 @@ def answers(url):
 class Worker:
     """A worker's process. Its root has its name, so that its calls can be told from those of others."""
 
-    def __init__(self, stack, name="first", binary=None, listen=None, advertise=None, server=None, flags=()):
+    def __init__(self, stack, name="first", binary=None, listen=None, advertise=None, server=None, flags=(), model=None):
         self.name, self.listen = name, listen or f"127.0.0.1:{free_port()}"
         root = stack.work / "roots" / name
         root.mkdir(parents=True, exist_ok=True)
         words = ["worker", "--agents", str(stack.folder.agents), "--restate", f"http://{(server or stack.server).admin}",
                  "--listen", self.listen, "--root", str(root), "--allow-shell", "--model", f"anthropic/{MODEL}",
-                 "--base-url", stack.model.url, *flags]
+                 "--base-url", model or stack.model.url, *flags]
         if advertise:
             words += ["--advertise", advertise]
         self.said = []
@@ -277,6 +292,10 @@ class Follower:
         until(lambda: self.lines or self.process.poll() is not None, "the first event")
         assert self.lines, "".join(self.noted)
         return json.loads(self.lines[0])["run"]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
 
     def end(self, patience=PATIENCE):
         """Waits for the end. Returns the status and the events."""

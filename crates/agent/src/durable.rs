@@ -11,6 +11,12 @@
 //! run side by side, and sub-agents, do so within the tree, and each result is a step as soon as it
 //! is there.
 //!
+//! The interface below a run is `RecordLog` (`journal/log.rs`), which knows no engine: take a record,
+//! wait until the records outlive this process, wait until a request or a call may begin. It has two
+//! implementations. `FileLog` is the journal's file on one machine. `StepLog` (`step_log.rs`) collects
+//! records until a step takes them. Parallel calls and sub-agents are the same code over both, and
+//! signals (cancellation, a worker that leaves) are tokens beside it.
+//!
 //! What a step is made of:
 //!
 //! - A request to a model or a call of a tool begins when the engine has stored the record that
@@ -23,6 +29,7 @@
 mod event_reader;
 mod handler;
 mod live_run;
+mod open_runs;
 mod step;
 mod step_log;
 mod whole_blocks;
@@ -30,5 +37,6 @@ mod whole_blocks;
 pub use event_reader::EventReader;
 pub use handler::{DurableRun, EngineError, StepEngine, StepMaker, run_with_engine};
 pub use live_run::{PreparedRun, RunSource, StepError};
+pub use open_runs::OpenRuns;
 pub use step::RunEnd;
 pub use step_log::RESULT_LIMIT;

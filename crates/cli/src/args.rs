@@ -221,7 +221,7 @@ fn engine_command(matches: &ArgMatches) -> Result<Option<Command>, Failure> {
         Some(("run", matches)) => {
             engine::engine_run_args(matches)?.map(|args| Command::EngineRun(Box::new(args)))
         }
-        Some(("runs", matches)) => engine::engine_runs_args(matches).map(Command::EngineRuns),
+        Some(("runs", matches)) => engine::engine_runs_args(matches)?.map(Command::EngineRuns),
         Some(("worker", matches)) => Some(Command::Worker(Box::new(engine::worker_args(matches)?))),
         Some(("cancel", matches)) => Some(Command::Cancel(engine::cancel_args(matches))),
         _ => None,

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use softland_restate::{EngineClient, EngineFailure, EngineState, RunRow};
+use softland_restate::{
+    CANCEL_GRACE, EngineClient, EngineFailure, EngineState, RunDeletion, RunRow,
+};
 use tokio::runtime::Runtime;
 
 use crate::args::{CancelArgs, EngineRunsArgs};
@@ -41,7 +43,7 @@ pub(crate) fn cancel_run(args: &CancelArgs) -> Result<ExitCode, Failure> {
     let cancelling = async {
         let client = EngineClient::new(engine)?;
         let state = client.find_state(run).await?;
-        if !matches!(state, EngineState::Unknown | EngineState::Ended { .. }) {
+        if matches!(state, EngineState::Active { .. } | EngineState::Paused { .. }) {
             client.cancel_run(run).await?;
         }
         Ok(state)
@@ -49,16 +51,47 @@ pub(crate) fn cancel_run(args: &CancelArgs) -> Result<ExitCode, Failure> {
     let state = client_runtime()?.block_on(cancelling).map_err(|error| engine_failure(&error))?;
     match state {
         EngineState::Unknown => return Err(unknown_run(run, engine)),
-        EngineState::Ended { .. } => Writer::for_process().write_note(&format!("{run} has ended")),
+        EngineState::Ended { .. } | EngineState::Cancelled => {
+            Writer::for_process().write_note(&format!("{run} has ended"))
+        }
         EngineState::Active { .. } | EngineState::Paused { .. } => {
-            Writer::for_process().write_note(&format!("cancelling {run}"));
+            let grace = CANCEL_GRACE.as_secs();
+            Writer::for_process().write_note(&format!(
+                "cancelling {run}; if it has not ended in {grace} s, the engine ends it"
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Lists the runs that the engine keeps, or deletes one.
+pub(crate) fn runs_command(
+    args: &EngineRunsArgs,
+    writer: &mut Writer,
+) -> Result<ExitCode, Failure> {
+    match &args.delete {
+        Some(run) => delete_run(&args.engine, run, writer),
+        None => list_runs(args, writer),
+    }
+}
+
+/// Deletes what the engine keeps of a run that has ended.
+fn delete_run(engine: &str, run: &str, writer: &Writer) -> Result<ExitCode, Failure> {
+    let deleting = async { EngineClient::new(engine)?.delete_run(run).await };
+    match client_runtime()?.block_on(deleting).map_err(|error| engine_failure(&error))? {
+        RunDeletion::Deleted => {
+            writer.write_note(&format!("deleted {run} at {engine}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        RunDeletion::Open => Err(Failure::usage(format!(
+            "{run} has not ended: softland cancel {run} --engine {engine} ends it"
+        ))),
+        RunDeletion::Unknown => Err(unknown_run(run, engine)),
+    }
+}
+
 /// Lists the runs that the engine keeps, the newest first.
-pub(crate) fn list_runs(args: &EngineRunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
+fn list_runs(args: &EngineRunsArgs, writer: &mut Writer) -> Result<ExitCode, Failure> {
     let listing = async { EngineClient::new(&args.engine)?.list_runs().await };
     let rows = client_runtime()?.block_on(listing).map_err(|error| engine_failure(&error))?;
     let text: String = rows.iter().map(|row| format_row(row, args.json)).collect();

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "engine")]
         Command::EngineRun(args) => run::engine::run_command(&args),
         #[cfg(feature = "engine")]
-        Command::EngineRuns(args) => engine::list_runs(&args, &mut writer),
+        Command::EngineRuns(args) => engine::runs_command(&args, &mut writer),
         #[cfg(feature = "engine")]
         Command::Cancel(args) => engine::cancel_run(&args),
         Command::Check(args) => check::run_command(&args, &mut writer),

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::SERVICE;
 use crate::service::RunRequest;
-use crate::status::{EngineState, RunRow};
+use crate::status::{EngineState, RunDeletion, RunRow};
 
 const USER_AGENT: &str = concat!("softland/", env!("CARGO_PKG_VERSION"));
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -106,7 +106,10 @@ impl EngineClient {
         self.ask(&run_path(run, "state")?).await
     }
 
-    /// Cancels a run and the whole tree below it. It ends as soon as its tools let it.
+    /// Cancels a run and the whole tree below it. Tools are not waited for. A run that cannot end by
+    /// itself, since no worker is at work on it, is ended by the engine after [`CANCEL_GRACE`].
+    ///
+    /// [`CANCEL_GRACE`]: crate::CANCEL_GRACE
     ///
     /// # Errors
     /// Returns a failure if the engine does not take it.
@@ -130,6 +133,17 @@ impl EngineClient {
         self.ask(&format!("{SERVICE}List/list")).await
     }
 
+    /// Deletes what the engine keeps of a run that has ended: prompts, results and events.
+    ///
+    /// # Errors
+    /// Returns a failure if the engine, or a worker behind it, does not answer.
+    pub async fn delete_run(&self, run: &str) -> Result<RunDeletion, EngineFailure> {
+        check_run_id(run)?;
+        let body = serde_json::to_string(run).map_err(unreadable)?;
+        let answer = self.post_json(&format!("{SERVICE}List/delete"), body).await?;
+        serde_json::from_slice(&answer).map_err(unreadable)
+    }
+
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, EngineFailure> {
         let answer = self.post(path, None, ANSWER_TIMEOUT).await?;
         serde_json::from_slice(&answer).map_err(unreadable)
@@ -138,6 +152,12 @@ impl EngineClient {
     pub(crate) async fn get(&self, path: &str) -> Result<Bytes, EngineFailure> {
         let request = self.http.get(self.url_of(path)?).timeout(ANSWER_TIMEOUT);
         self.send(request).await
+    }
+
+    /// Sends a request that changes an invocation, to the engine's administration.
+    pub(crate) async fn patch(&self, path: &str) -> Result<Bytes, EngineFailure> {
+        let request = self.http.patch(self.url_of(path)?).timeout(ANSWER_TIMEOUT);
+        self.send(request.header(ACCEPT, "application/json")).await
     }
 
     pub(crate) async fn post_json(&self, path: &str, body: String) -> Result<Bytes, EngineFailure> {

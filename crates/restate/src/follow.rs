@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use softland_agent::Event;
-use softland_agent::durable::{EventReader, RunEnd};
+use softland_agent::durable::{EventReader, OpenRuns, RunEnd};
 
 use crate::client::{EngineClient, EngineFailure};
 use crate::status::EngineState;
@@ -53,7 +53,16 @@ impl From<EngineFailure> for FollowError {
     }
 }
 
-/// Follows a run to its end.
+/// What a look at a run's state says about its events.
+enum Look {
+    /// More may come. The engine may be trying to get over a failure.
+    Open(Option<String>),
+    /// The engine was told to end the run, and no event is left.
+    Cancelled,
+}
+
+/// Follows a run to its end. Where the engine was told to end the run, so that it has no end of its
+/// own, the runs of the tree are told as cancelled.
 ///
 /// # Errors
 /// Returns an error if the run's terminal event does not come.
@@ -65,6 +74,7 @@ pub async fn follow_run(
 ) -> Result<(), FollowError> {
     let (mut reader, mut number, mut delay) = (EventReader::default(), 0, SHORTEST);
     let (mut quiet, mut away, mut said) = (Duration::ZERO, Duration::ZERO, None);
+    let mut open = OpenRuns::default();
     // An unknown run is told at once, and the end of a run that has no event left.
     let mut look = true;
     loop {
@@ -82,6 +92,7 @@ pub async fn follow_run(
         if !piece.is_empty() {
             let events = reader.push_piece(&piece);
             for event in events.map_err(|error| FollowError::Unreadable(error.to_string()))? {
+                open.push_event(&event);
                 hear(&event);
                 if event.kind.is_terminal() && event.run == run {
                     return Ok(());
@@ -92,8 +103,15 @@ pub async fn follow_run(
         }
         if look || quiet >= QUIET {
             let state = client.find_state(run).await;
-            if let Some(failure) = check_state(state, client, run, number).await? {
-                say_once(&mut said, FollowNote::Failing(failure), note);
+            match check_state(state, client, run, number).await? {
+                Look::Open(None) => {}
+                Look::Open(Some(failure)) => {
+                    say_once(&mut said, FollowNote::Failing(failure), note);
+                }
+                Look::Cancelled => {
+                    open.cancelled_ends(run).iter().for_each(hear);
+                    return Ok(());
+                }
             }
             (quiet, look) = (Duration::ZERO, false);
         }
@@ -114,29 +132,35 @@ fn say_once(
     }
 }
 
-/// Returns the failure that the engine is trying to get over, or the reason why no event will come.
+/// Returns what the state of a run says about its events, or the reason why none will come.
 async fn check_state(
     state: Result<EngineState, EngineFailure>,
     client: &EngineClient,
     run: &str,
     number: u64,
-) -> Result<Option<String>, FollowError> {
-    match state {
+) -> Result<Look, FollowError> {
+    let none_left = match state {
         // The look before the events tells it, too.
-        Err(failure) if failure.is_passing() => Ok(None),
-        Err(failure) => Err(failure.into()),
-        Ok(EngineState::Active { failure }) => Ok(failure),
-        Ok(EngineState::Unknown) => Err(FollowError::Unknown),
+        Err(failure) if failure.is_passing() => return Ok(Look::Open(None)),
+        Err(failure) => return Err(failure.into()),
+        Ok(EngineState::Active { failure }) => return Ok(Look::Open(failure)),
+        Ok(EngineState::Unknown) => return Err(FollowError::Unknown),
         Ok(EngineState::Paused { invocation, failure }) => {
-            Err(FollowError::Paused { invocation, failure })
+            return Err(FollowError::Paused { invocation, failure });
         }
         Ok(EngineState::Ended { end: Some(RunEnd::Refused(why)), .. }) => {
-            Err(FollowError::Refused(why))
+            return Err(FollowError::Refused(why));
         }
-        // The last events may have come between the two looks.
-        Ok(EngineState::Ended { failure, .. }) => match client.fetch_piece(run, number).await {
-            Ok(piece) if !piece.is_empty() => Ok(None),
-            _ => Err(FollowError::Ended(failure)),
-        },
+        Ok(EngineState::Cancelled) => Ok(Look::Cancelled),
+        Ok(EngineState::Ended { failure, .. }) => Err(FollowError::Ended(failure)),
+    };
+    // The last events may have come between the two looks.
+    match client.fetch_piece(run, number).await {
+        Ok(piece) if !piece.is_empty() => Ok(Look::Open(None)),
+        Err(failure) if failure.is_passing() => Ok(Look::Open(None)),
+        _ => none_left,
     }
 }
+
+#[cfg(test)]
+mod tests;

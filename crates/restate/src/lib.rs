@@ -10,6 +10,8 @@
 
 mod build_id;
 mod client;
+#[cfg(test)]
+mod fake;
 mod follow;
 mod query;
 mod service;
@@ -18,8 +20,8 @@ mod worker;
 
 pub use client::{EngineClient, EngineFailure};
 pub use follow::{FollowError, FollowNote, follow_run};
-pub use service::{AgentLoader, LoadedAgent, RunRequest};
-pub use status::{EngineState, RunRow};
+pub use service::{AgentLoader, CANCEL_GRACE, LoadedAgent, RunRequest};
+pub use status::{EngineState, RunDeletion, RunRow};
 pub use worker::{Worker, WorkerError, WorkerSettings};
 
 /// The name of the workflow under which Restate knows the runs.

@@ -3,11 +3,16 @@
 use serde::Deserialize;
 
 use crate::client::{EngineClient, EngineFailure};
-use crate::status::{EngineState, RunRow};
+use crate::status::{EngineState, RunDeletion, RunRow};
 use crate::{SERVICE, client};
 
 /// The most runs of a list.
 const MOST_ROWS: usize = 1000;
+
+/// The engine's state of an invocation that is over.
+const COMPLETED: &str = "completed";
+/// The beginning of the failure of an invocation that the engine was told to end.
+const CANCELLED: &str = "[409]";
 
 /// The engine's administration, as a worker knows it.
 #[derive(Clone, Debug)]
@@ -26,6 +31,23 @@ struct Invocation {
     completion_failure: Option<String>,
     last_failure: Option<String>,
     created_at: Option<String>,
+}
+
+impl Invocation {
+    /// Returns true if the engine was told to end it.
+    fn is_cancelled(&self) -> bool {
+        self.completion_failure.as_ref().is_some_and(|why| why.starts_with(CANCELLED))
+    }
+
+    fn into_state(self) -> EngineState {
+        let failure = self.last_failure.clone();
+        match self.status.as_str() {
+            COMPLETED if self.is_cancelled() => EngineState::Cancelled,
+            COMPLETED => EngineState::Ended { end: None, failure: self.completion_failure },
+            "paused" => EngineState::Paused { invocation: self.id, failure },
+            _ => EngineState::Active { failure },
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -54,17 +76,36 @@ impl Admin {
 
     /// Returns the engine's state of a run; the end of a run is filled in by others.
     pub(crate) async fn find_state(&self, run: &str) -> Result<EngineState, EngineFailure> {
+        let row = self.find_row(run).await?;
+        Ok(row.map_or(EngineState::Unknown, Invocation::into_state))
+    }
+
+    async fn find_row(&self, run: &str) -> Result<Option<Invocation>, EngineFailure> {
         client::check_run_id(run)?;
         let only = format!("AND target_service_key = '{run}'");
-        let Some(row) = self.find_rows(&only, 1).await?.into_iter().next() else {
-            return Ok(EngineState::Unknown);
-        };
-        let failure = row.last_failure;
-        Ok(match row.status.as_str() {
-            "completed" => EngineState::Ended { end: None, failure: row.completion_failure },
-            "paused" => EngineState::Paused { invocation: row.id, failure },
-            _ => EngineState::Active { failure },
-        })
+        Ok(self.find_rows(&only, 1).await?.into_iter().next())
+    }
+
+    /// Has the engine end a run, wherever it is, unless it has ended.
+    pub(crate) async fn kill_run(&self, run: &str) -> Result<(), EngineFailure> {
+        match self.find_row(run).await? {
+            Some(row) if row.status != COMPLETED => {
+                self.client.patch(&format!("invocations/{}/kill", row.id)).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Deletes what the engine keeps of a run that has ended.
+    pub(crate) async fn delete_run(&self, run: &str) -> Result<RunDeletion, EngineFailure> {
+        match self.find_row(run).await? {
+            None => Ok(RunDeletion::Unknown),
+            Some(row) if row.status != COMPLETED => Ok(RunDeletion::Open),
+            Some(row) => {
+                self.client.patch(&format!("invocations/{}/purge", row.id)).await?;
+                Ok(RunDeletion::Deleted)
+            }
+        }
     }
 
     /// Returns the newest runs.
@@ -72,7 +113,8 @@ impl Admin {
         let rows = self.find_rows("", MOST_ROWS).await?;
         let row = |row: Invocation| {
             let state = match (row.status.as_str(), row.completion_result.as_deref()) {
-                ("completed", Some("failure")) => "failed".to_owned(),
+                (COMPLETED, _) if row.is_cancelled() => "cancelled".to_owned(),
+                (COMPLETED, Some("failure")) => "failed".to_owned(),
                 _ => row.status,
             };
             let failure = row.completion_failure.or(row.last_failure);
@@ -100,3 +142,6 @@ impl Admin {
         Ok(ingress_endpoint)
     }
 }
+
+#[cfg(test)]
+mod tests;

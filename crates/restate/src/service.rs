@@ -16,12 +16,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::EngineClient;
 use crate::query::Admin;
-use crate::status::{EngineState, RunRow};
+use crate::status::{EngineState, RunDeletion, RunRow};
 
 /// The state of a run that its end is stored in.
 const END: &str = "end";
 /// The promise that a cancellation resolves with true, and the end of the run with false.
 const CANCEL: &str = "cancel";
+/// The time for a cancelled run to end by itself, before the engine ends it.
+pub const CANCEL_GRACE: Duration = Duration::from_secs(30);
 /// The delay before a lost connection to the engine is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -81,7 +83,8 @@ fn piece_key(number: u64) -> String {
 }
 
 // The timeouts are above the longest step: an engine that aborts a step throws its result away and
-// makes the step again.
+// makes the step again. Of the questions about a run nothing is kept: there are many, and their
+// answers hold its events.
 #[restate_sdk::workflow(
     name = "SoftlandRun",
     inactivity_timeout = "26h",
@@ -131,39 +134,48 @@ impl RunService {
     }
 
     /// Returns a piece of the run's events; empty if it is not there yet.
-    #[handler]
+    #[handler(journal_retention = "0s")]
     async fn piece(&self, ctx: SharedWorkflowContext<'_>, number: u64) -> HandlerResult<Vec<u8>> {
         Ok(ctx.get::<Vec<u8>>(&piece_key(number)).await?.unwrap_or_default())
     }
 
     /// Returns the state of the run.
-    #[handler]
+    #[handler(journal_retention = "0s")]
     async fn state(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<EngineState>> {
         let end = ctx.get::<Json<RunEnd>>(END).await?.map(Json::into_inner);
         let (admin, run) = (self.admin.clone(), ctx.key().to_owned());
         let state = ctx.run(|| async move { Ok(Json(admin.find_state(&run).await?)) }).await?;
         Ok(Json(match (state.into_inner(), end) {
             (EngineState::Ended { failure, .. }, end) => EngineState::Ended { end, failure },
+            (EngineState::Cancelled, _) => EngineState::Cancelled,
             (_, Some(end)) => EngineState::Ended { end: Some(end), failure: None },
             (state, None) => state,
         }))
     }
 
-    /// Cancels the run.
-    #[handler]
+    /// Cancels the run. If it cannot end by itself, the engine ends it later.
+    #[handler(journal_retention = "0s")]
     async fn cancel(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<()> {
         ctx.resolve_promise(CANCEL, true);
+        ctx.workflow_client::<RunServiceClient<'_>>(ctx.key()).end_late().send_after(CANCEL_GRACE);
         Ok(())
     }
 
+    /// Has the engine end the run, if it has not ended: nobody works on it who could.
+    #[handler(journal_retention = "0s")]
+    async fn end_late(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<()> {
+        let (admin, run) = (self.admin.clone(), ctx.key().to_owned());
+        Ok(ctx.run(|| async move { Ok(admin.kill_run(&run).await?) }).await?)
+    }
+
     /// Waits until the run is cancelled or over.
-    #[handler]
+    #[handler(journal_retention = "0s")]
     async fn wait_for_cancel(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<bool> {
         Ok(ctx.promise::<bool>(CANCEL).await?)
     }
 }
 
-/// The list of all runs.
+/// The list of all runs, from which ended ones are deleted.
 pub(crate) struct ListService {
     pub(crate) admin: Admin,
 }
@@ -175,6 +187,17 @@ impl ListService {
     async fn list(&self, ctx: Context<'_>) -> HandlerResult<Json<Vec<RunRow>>> {
         let admin = self.admin.clone();
         Ok(ctx.run(|| async move { Ok(Json(admin.list_runs().await?)) }).await?)
+    }
+
+    /// Deletes what the engine keeps of a run that has ended.
+    #[handler]
+    async fn delete(
+        &self,
+        ctx: Context<'_>,
+        run: Json<String>,
+    ) -> HandlerResult<Json<RunDeletion>> {
+        let (admin, run) = (self.admin.clone(), run.into_inner());
+        Ok(ctx.run(|| async move { Ok(Json(admin.delete_run(&run).await?)) }).await?)
     }
 }
 

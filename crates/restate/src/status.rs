@@ -21,9 +21,11 @@ pub enum EngineState {
         /// The failure of the last attempt.
         failure: Option<String>,
     },
+    /// The engine was told to end the run, which has no end of its own.
+    Cancelled,
     /// The run is over.
     Ended {
-        /// The end, if the run itself brought it. Else the engine was told to end it.
+        /// The end, if the run itself brought it.
         end: Option<RunEnd>,
         /// The reason that the engine names.
         failure: Option<String>,
@@ -42,4 +44,16 @@ pub struct RunRow {
     /// The failure of the last attempt.
     #[serde(default)]
     pub failure: Option<String>,
+}
+
+/// What has become of a run that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunDeletion {
+    /// The engine has deleted it.
+    Deleted,
+    /// It has not ended, and is kept.
+    Open,
+    /// The engine knows no such run, or no longer.
+    Unknown,
 }

@@ -70,6 +70,8 @@ pub(crate) struct CancelArgs {
 pub(crate) struct EngineRunsArgs {
     pub(crate) engine: String,
     pub(crate) json: bool,
+    /// The run to delete; `None` to list all.
+    pub(crate) delete: Option<String>,
 }
 
 pub(super) fn worker_command() -> Command {
@@ -135,10 +137,13 @@ pub(super) fn with_engine_flag(runs: Command) -> Command {
     let others: Vec<String> = runs
         .get_arguments()
         .map(|arg| arg.get_id().to_string())
-        .filter(|id| id != "json")
+        .filter(|id| id != "json" && id != "delete")
         .collect();
     let flag = spec::text_flag("engine", "URL");
-    runs.arg(flag.conflicts_with_all(others).help("List the runs that an engine keeps"))
+    runs.arg(flag.conflicts_with_all(others).help(
+        "List the runs that an engine keeps; with --delete RUN, delete an ended one there, by its \
+         whole id",
+    ))
 }
 
 fn engine_address(matches: &ArgMatches) -> String {
@@ -207,7 +212,14 @@ pub(super) fn cancel_args(matches: &ArgMatches) -> CancelArgs {
 }
 
 /// Returns the arguments of `softland runs --engine`, if the flag is given.
-pub(super) fn engine_runs_args(matches: &ArgMatches) -> Option<EngineRunsArgs> {
-    let engine = get_value(matches, "engine")?;
-    Some(EngineRunsArgs { engine, json: matches.get_flag("json") })
+///
+/// # Errors
+/// Returns a failure if `--delete` names no run.
+pub(super) fn engine_runs_args(matches: &ArgMatches) -> Result<Option<EngineRunsArgs>, Failure> {
+    let Some(engine) = get_value(matches, "engine") else { return Ok(None) };
+    let delete: Option<String> = get_value(matches, "delete");
+    if delete.is_none() && matches.contains_id("delete") {
+        return Err(Failure::usage("--delete needs a RUN where --engine is given"));
+    }
+    Ok(Some(EngineRunsArgs { engine, json: matches.get_flag("json"), delete }))
 }

@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,14 +34,61 @@ pub(crate) fn all_keys() -> Vec<&'static str> {
     all.into_iter().filter(|key| !matches!(*key, "scout" | "deputy")).collect()
 }
 
+/// The moments of a request or a call: before it begins, while it runs, and when it returns.
+pub(crate) const MOMENTS: [&str; 3] = ["begins", "runs", "returns"];
+/// The file that names the moment at which a worker is killed, such as `17 runs`.
+const KILL: &str = "kill";
+
+/// The requests and calls that this process has begun.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+/// A request or a call of this process.
+struct Effect<'a> {
+    number: usize,
+    folder: &'a Path,
+}
+
+impl<'a> Effect<'a> {
+    fn begin(folder: &'a Path) -> Self {
+        let effect = Self { number: BEGUN.fetch_add(1, Ordering::SeqCst), folder };
+        effect.reach(MOMENTS[0]);
+        effect
+    }
+
+    /// Has this process killed if it is to be killed here. The next process is not.
+    fn reach(&self, moment: &str) {
+        let path = self.folder.join(KILL);
+        let named = std::fs::read_to_string(&path).unwrap_or_default();
+        if named == format!("{} {moment}", self.number) {
+            std::fs::remove_file(path).unwrap();
+            let id = std::process::id().to_string();
+            std::process::Command::new("kill").args(["-KILL", &id]).status().unwrap();
+        }
+    }
+}
+
+/// Has the next worker of this folder killed at this moment of its `number`th request or call.
+pub(crate) fn kill_worker_at(folder: &Path, number: usize, moment: &str) {
+    std::fs::write(folder.join(KILL), format!("{number} {moment}")).unwrap();
+}
+
+/// Returns the number of requests and calls of a tree that is left alone.
+pub(crate) fn all_effects() -> usize {
+    let requests = [LEAD, SCOUT, DEPUTY].iter().map(|rounds| rounds.len() + 1).sum::<usize>();
+    all_keys().len() + requests
+}
+
 struct Model {
     rounds: &'static [&'static [&'static str]],
+    folder: PathBuf,
 }
 
 #[async_trait]
 impl Transport for Model {
     async fn send(&self, request: Request) -> Result<Response, TransportError> {
+        let effect = Effect::begin(&self.folder);
         tokio::time::sleep(Duration::from_millis(20)).await;
+        effect.reach(MOMENTS[1]);
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let messages = body["messages"].as_array().unwrap();
         let is_results = |m: &&Value| m["content"][0]["type"] == "tool_result";
@@ -68,7 +116,9 @@ impl Transport for Model {
                 ScriptedReply::from_text(results.join("; "))
             }
         };
-        ScriptedModel::new([reply]).send(request).await
+        let response = ScriptedModel::new([reply]).send(request).await;
+        effect.reach(MOMENTS[2]);
+        response
     }
 }
 
@@ -91,6 +141,7 @@ impl Tool for Errand {
     }
 
     async fn call(&self, input: Value, _: &ToolContext) -> ToolOutput {
+        let effect = Effect::begin(&self.folder);
         let key = input["key"].as_str().unwrap();
         let path = self.folder.join("ran");
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
@@ -99,8 +150,10 @@ impl Tool for Errand {
             let megabytes: usize = key[1..].parse().unwrap();
             return ToolOutput::ok("a line of a large result\n".repeat(megabytes * 40_000));
         }
+        effect.reach(MOMENTS[1]);
         let slow = self.folder.join("slow").exists();
         tokio::time::sleep(Duration::from_millis(if slow { 30_000 } else { 30 })).await;
+        effect.reach(MOMENTS[2]);
         ToolOutput::ok(format!("{key} is done"))
     }
 
@@ -114,7 +167,8 @@ impl Tool for Errand {
 }
 
 fn agent(name: &str, folder: &Path, rounds: &'static [&'static [&'static str]]) -> Agent {
-    let mut agent = Agent::new(name, MODEL, Arc::new(Model { rounds }));
+    let model = Model { rounds, folder: folder.to_owned() };
+    let mut agent = Agent::new(name, MODEL, Arc::new(model));
     for name in ["note", "peek"] {
         agent.tools.add_tool(Arc::new(Errand { name, folder: folder.to_owned() })).unwrap();
     }
@@ -130,8 +184,9 @@ pub(crate) struct Loader {
 impl AgentLoader for Loader {
     async fn load_agent(&self, name: &str) -> Result<LoadedAgent, String> {
         if name == "large" {
-            let mut agent = Agent::new(name, MODEL, Arc::new(Model { rounds: LARGE }));
             let folder = self.folder.clone();
+            let model = Model { rounds: LARGE, folder: folder.clone() };
+            let mut agent = Agent::new(name, MODEL, Arc::new(model));
             agent.tools.add_tool(Arc::new(Errand { name: LARGE_TOOL, folder })).unwrap();
             return Ok(LoadedAgent { agent, resources: Arc::new(()) });
         }

@@ -9,7 +9,7 @@ use softland_agent::journal::new_run_id;
 use softland_agent::{Event, EventKind, Report};
 use softland_restate::{EngineClient, EngineState, FollowError, RunRequest, follow_run};
 
-use crate::agents::all_keys;
+use crate::agents::{MOMENTS, all_effects, all_keys, kill_worker_at};
 use crate::workers::{free_address, is_long, server, start};
 
 fn ran(folder: &Path) -> BTreeMap<String, usize> {
@@ -52,33 +52,23 @@ pub(crate) fn well_told(events: &[Event], what: &str) {
     }
 }
 
-/// Runs the lead; the worker is killed when this event is told, and started again.
-async fn run_lead_killed_at_event(
+/// Runs the lead; its worker is killed at this moment of its `number`th request or call, and started
+/// again.
+async fn run_lead_killed_at(
     client: &EngineClient,
-    at: usize,
+    number: usize,
+    moment: &str,
 ) -> (Vec<Event>, BTreeMap<String, usize>) {
     let folder = tempfile::tempdir().unwrap();
+    kill_worker_at(folder.path(), number, moment);
     let listen = free_address();
     let worker = start(folder.path(), &listen);
     let run = new_run_id();
     client.start_run(&run, &order("lead")).await.unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
-    let place = folder.path().to_owned();
-    // A thread of its own, since the follower goes on meanwhile.
-    let killing = std::thread::spawn(move || {
-        told.recv().unwrap();
-        drop(worker);
-        start(&place, &listen)
-    });
-    let mut events = Vec::new();
-    let mut hear = |event: &Event| {
-        if events.len() == at {
-            tell.send(()).unwrap();
-        }
-        events.push(event.clone());
-    };
-    follow_run(client, &run, &mut hear, &mut |_| {}).await.unwrap();
-    drop(killing.join().unwrap());
+    tokio::task::spawn_blocking(|| worker.wait_for_end()).await.unwrap();
+    let worker = start(folder.path(), &listen);
+    let events = follow(client, &run).await.unwrap();
+    drop(worker);
     (events, ran(folder.path()))
 }
 
@@ -121,11 +111,14 @@ async fn e02_a_run_whose_worker_is_killed_at_any_call_comes_to_the_same_answer()
         let (events, ran) = run_lead(&client, Some(at)).await;
         holds(&events, &ran, &whole, &format!("killed at call {at}"));
     }
-    // Each step tells an event at least, but for those that store that something begins.
-    let events = if is_long() { whole.len() - 1 } else { 0 };
-    for at in (0..events).step_by(2) {
-        let (events, ran) = run_lead_killed_at_event(&client, at).await;
-        holds(&events, &ran, &whole, &format!("killed at event {at}"));
+    // Each step stores that one of these begins, or what it has returned: the moments are those before,
+    // in and after every step.
+    let effects = if is_long() { all_effects() } else { 0 };
+    for number in 0..effects {
+        for moment in MOMENTS {
+            let (events, ran) = run_lead_killed_at(&client, number, moment).await;
+            holds(&events, &ran, &whole, &format!("killed where {number} {moment}"));
+        }
     }
 }
 

@@ -47,6 +47,17 @@ pub(crate) struct Process {
     child: Child,
 }
 
+impl Process {
+    /// Waits until the process has ended by itself.
+    pub(crate) fn wait_for_end(mut self) {
+        let began = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < Duration::from_secs(60), "the worker does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -1,7 +1,7 @@
 //! What single steps promise: sizes, cancellation, refusals, and results that come side by side.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -154,6 +154,62 @@ async fn e06_cancelling_reaches_a_step_that_is_being_made_and_the_whole_tree() {
         events.iter().filter(|e| e.kind.is_terminal()).map(|e| e.run.as_str()).collect();
     assert_eq!(terminal, ["run-1.1", "run-1"], "each run of the tree has one end");
     assert_eq!(ended(&events).resume, None, "nobody can resume it by hand");
+}
+
+/// A tool that goes on, whoever cancels it, until it is let go.
+struct Stubborn {
+    is_at_work: Arc<AtomicBool>,
+    let_go: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl Tool for Stubborn {
+    fn def(&self) -> ToolDef {
+        ToolDef {
+            name: "stubborn".to_owned(),
+            description: "goes on".to_owned(),
+            input_schema: json!({"type": "object", "properties": {}}),
+            reads: false,
+            repeatable: false,
+        }
+    }
+
+    async fn call(&self, _: Value, _: &ToolContext) -> ToolOutput {
+        let (is_at_work, let_go) = (Arc::clone(&self.is_at_work), Arc::clone(&self.let_go));
+        let work = move || {
+            is_at_work.store(true, Ordering::SeqCst);
+            while !let_go.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        tokio::task::spawn_blocking(work).await.unwrap();
+        ToolOutput::ok("it is done")
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(Duration::from_secs(3600))
+    }
+}
+
+#[tokio::test]
+async fn e06_a_cancelled_run_does_not_wait_for_a_tool_that_goes_on() {
+    let (is_at_work, let_go) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let model = ScriptedModel::new([ScriptedReply::from_call("stubborn", json!({}))]);
+    let mut agent = Agent::new("lead", "test/script", Arc::new(model));
+    let tool = Stubborn { is_at_work: Arc::clone(&is_at_work), let_go: Arc::clone(&let_go) };
+    agent.tools.add_tool(Arc::new(tool)).unwrap();
+    let (run, engine) = (durable(agent, "Go."), MockEngine::default());
+    let cancel = async {
+        while !is_at_work.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+        run.cancel.cancel();
+    };
+    let ends = async { tokio::join!(engine.run(&run), cancel) };
+    let ended_in_time = tokio::time::timeout(Duration::from_secs(30), ends).await;
+    let_go.store(true, Ordering::SeqCst);
+    assert_eq!(ended_in_time.map(|((end, _), ())| end), Ok(RunEnd::Ended));
+    assert_eq!(ended(&engine.events()).ended.outcome, Outcome::Cancelled);
 }
 
 #[tokio::test(start_paused = true)]

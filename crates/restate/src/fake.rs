@@ -1,0 +1,67 @@
+//! A fake engine for the tests of this crate: a server that gives the answers it is told to.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::client::EngineClient;
+
+/// A server on loopback, and the requests that it has been asked.
+pub(crate) struct FakeEngine {
+    pub(crate) client: EngineClient,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeEngine {
+    /// Starts a server that answers each request, told as `POST path`, with a status of success and
+    /// this body.
+    pub(crate) async fn start(
+        answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    ) -> FakeEngine {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client =
+            EngineClient::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&asked);
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let request = read_request(&mut stream).await;
+                seen.lock().unwrap().push(request.clone());
+                let body = answer(&request);
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
+                stream.write_all(head.as_bytes()).await.unwrap();
+                stream.write_all(&body).await.unwrap();
+            }
+        });
+        Self { client, asked }
+    }
+
+    /// Returns the requests so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// Reads a request to its end. Returns its method and path.
+async fn read_request(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&bytes).to_lowercase();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                let line = String::from_utf8_lossy(&bytes);
+                let mut words = line.split(' ');
+                return format!("{} {}", words.next().unwrap(), words.next().unwrap());
+            }
+        }
+        if stream.read_buf(&mut bytes).await.unwrap() == 0 {
+            return String::new();
+        }
+    }
+}
