@@ -136,9 +136,28 @@ def check_late_end(stack):
     listed, _ = stack.softland("runs", "--engine", stack.url)
     assert [run, "cancelled"] in [line.split()[:2] for line in listed.splitlines()], listed
     stack.softland("runs", "--delete", run, "--engine", stack.url)
+    until(lambda: not any(stack.server.kept(run).values()), "all is gone")
     stack.folder.take(0.03)
     worker.kill()
     return f"after {took:.1f} s"
+
+
+def check_ended_by_the_engine(stack):
+    """A run that is ended with the engine's own programs is told as cancelled, and nothing of it is left when it is
+    deleted."""
+    worker = stack.worker()
+    stack.folder.take(3)
+    for way in ("kill", "cancel"):
+        stack.folder.forget()
+        follower, run = stack.begin("single")
+        until(lambda: stack.folder.ran, "a call runs")
+        stack.server.ask("PATCH", f"invocations/{stack.server.invocation(run)['id']}/{way}")
+        status, events = follower.end()
+        assert status == 130 and told(events)["outcome"] == "cancelled", (way, status, events)
+        stack.softland("runs", "--delete", run, "--engine", stack.url)
+        until(lambda: not any(stack.server.kept(run).values()), f"all is gone, {stack.server.kept(run)}")
+    stack.folder.take(0.03)
+    worker.kill()
 
 
 def check_deletion(stack):
@@ -295,7 +314,8 @@ def check_long_step(binary, program, work):
 
 def main(binary, program, haproxy, work, *long):
     with Stack(binary, program, work, "one") as stack:
-        for check in (check_commands, check_cancel, check_paused, check_late_end, check_deletion,
+        for check in (check_commands, check_cancel, check_paused, check_late_end, check_ended_by_the_engine,
+                      check_deletion,
                       check_budget, check_build, check_stop, check_server):
             report(check, stack)
     if long:

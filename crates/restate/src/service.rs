@@ -168,6 +168,13 @@ impl RunService {
         Ok(ctx.run(|| async move { Ok(admin.kill_run(&run).await?) }).await?)
     }
 
+    /// Lets those go who wait for the cancellation of a run that the engine has ended.
+    #[handler(journal_retention = "0s")]
+    async fn release(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<()> {
+        ctx.resolve_promise(CANCEL, false);
+        Ok(())
+    }
+
     /// Waits until the run is cancelled or over.
     #[handler(journal_retention = "0s")]
     async fn wait_for_cancel(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<bool> {
@@ -197,6 +204,11 @@ impl ListService {
         run: Json<String>,
     ) -> HandlerResult<Json<RunDeletion>> {
         let (admin, run) = (self.admin.clone(), run.into_inner());
+        let (asked, of) = (admin.clone(), run.clone());
+        let state = ctx.run(|| async move { Ok(Json(asked.find_state(&of).await?)) }).await?;
+        if matches!(state.into_inner(), EngineState::Ended { .. } | EngineState::Cancelled) {
+            ctx.workflow_client::<RunServiceClient<'_>>(&run).release().call().await?;
+        }
         Ok(ctx.run(|| async move { Ok(Json(admin.delete_run(&run).await?)) }).await?)
     }
 }
