@@ -248,6 +248,27 @@ def check_build(stack):
     second.kill()
 
 
+def check_back_again(stack):
+    """A worker that comes back to an address gets new runs, also if another has registered meanwhile and is gone. A run
+    that has begun at the address goes on."""
+    stack.folder.forget()
+    stack.folder.take(60)
+    first = stack.worker("back")
+    follower, _ = stack.begin("single")
+    until(lambda: stack.folder.ran, "a call runs")
+    second = stack.worker("gone")
+    second.kill()
+    first.kill()
+    stack.folder.take(0.03)
+    first = stack.worker("back", listen=first.listen)
+    answer, _ = stack.softland("run", "single", "Go.", "--engine", stack.url, patience=30)
+    assert "n3 is done" in answer, answer
+    status, events = follower.end()
+    assert status == 0 and told(events)["outcome"] == "answered", (status, events[-1])
+    assert set(stack.folder.workers) == {"back"}, stack.folder.workers
+    first.kill()
+
+
 def check_stop(stack):
     """SIGTERM lets a call that may not run twice come to its end, and nothing new begins; a second signal ends it."""
     stack.folder.forget()
@@ -316,7 +337,7 @@ def main(binary, program, haproxy, work, *long):
     with Stack(binary, program, work, "one") as stack:
         for check in (check_commands, check_cancel, check_paused, check_late_end, check_ended_by_the_engine,
                       check_deletion,
-                      check_budget, check_build, check_stop, check_server):
+                      check_budget, check_build, check_back_again, check_stop, check_server):
             report(check, stack)
     if long:
         report(check_long_step, binary, program, work)

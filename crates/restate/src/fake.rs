@@ -16,9 +16,7 @@ pub(crate) struct FakeEngine {
 impl FakeEngine {
     /// Starts a server that answers each request, told as `POST path`, with a status of success and
     /// this body.
-    pub(crate) async fn start(
-        answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
-    ) -> FakeEngine {
+    pub(crate) async fn start(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client =
             EngineClient::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();

@@ -1,5 +1,7 @@
 //! Questions to the engine's table of invocations, asked by workers.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use crate::client::{EngineClient, EngineFailure};
@@ -13,6 +15,9 @@ const MOST_ROWS: usize = 1000;
 const COMPLETED: &str = "completed";
 /// The beginning of the failure of an invocation that the engine was told to end.
 const CANCELLED: &str = "[409]";
+
+/// The time for a worker's address to take a connection.
+const REACHED: Duration = Duration::from_secs(2);
 
 /// The engine's administration, as a worker knows it.
 #[derive(Clone, Debug)]
@@ -124,10 +129,42 @@ impl Admin {
         Ok(rows.into_iter().filter_map(row).collect())
     }
 
-    /// Registers a worker's address. A known address stays as it is.
+    /// Registers a worker's address, so that new runs go there. A known address stays as it is for
+    /// the engine: it is registered anew where new runs would go to another address of the same
+    /// build, or to one at which nothing listens. Runs that have begun stay where they are.
     pub(crate) async fn register_worker(&self, url: &str) -> Result<(), EngineFailure> {
-        let body = serde_json::json!({ "uri": url }).to_string();
-        self.client.post_json("deployments", body).await.map(drop)
+        let deployment = self.register_deployment(url, false).await?;
+        #[derive(Deserialize)]
+        struct Service {
+            deployment_id: String,
+        }
+        #[derive(Deserialize)]
+        struct Newest {
+            uri: String,
+        }
+        let service = self.client.get(&format!("services/{SERVICE}")).await?;
+        let newest: Service = serde_json::from_slice(&service).map_err(client::unreadable)?;
+        if newest.deployment_id == deployment {
+            return Ok(());
+        }
+        let newest = self.client.get(&format!("deployments/{}", newest.deployment_id)).await?;
+        let Newest { uri } = serde_json::from_slice(&newest).map_err(client::unreadable)?;
+        if build_path(&uri) == build_path(url) || !is_listened_on(&uri).await {
+            self.register_deployment(url, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Registers an address. Returns the engine's id of it.
+    async fn register_deployment(&self, url: &str, force: bool) -> Result<String, EngineFailure> {
+        #[derive(Deserialize)]
+        struct Deployment {
+            id: String,
+        }
+        let body = serde_json::json!({ "uri": url, "force": force }).to_string();
+        let answer = self.client.post_json("deployments", body).await?;
+        let Deployment { id } = serde_json::from_slice(&answer).map_err(client::unreadable)?;
+        Ok(id)
     }
 
     /// Returns the address at which the engine takes requests.
@@ -141,6 +178,21 @@ impl Admin {
             serde_json::from_slice(&answer).map_err(client::unreadable)?;
         Ok(ingress_endpoint)
     }
+}
+
+/// Returns the part of a worker's address that names its build.
+fn build_path(url: &str) -> &str {
+    url.find("/v/").and_then(|at| url.get(at..)).map_or(url, |path| path.trim_end_matches('/'))
+}
+
+/// Returns true if something listens at the address of a worker.
+async fn is_listened_on(url: &str) -> bool {
+    let place = reqwest::Url::parse(url).ok();
+    let place =
+        place.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
+    let Some((host, port)) = place else { return false };
+    let connecting = tokio::net::TcpStream::connect((host.trim_matches(['[', ']']), port));
+    matches!(tokio::time::timeout(REACHED, connecting).await, Ok(Ok(_)))
 }
 
 #[cfg(test)]
