@@ -336,8 +336,7 @@ def check_long_step(binary, program, work):
 def main(binary, program, haproxy, work, *long):
     with Stack(binary, program, work, "one") as stack:
         for check in (check_commands, check_cancel, check_paused, check_late_end, check_ended_by_the_engine,
-                      check_deletion,
-                      check_budget, check_build, check_back_again, check_stop, check_server):
+                      check_deletion, check_budget, check_build, check_back_again, check_stop, check_server):
             report(check, stack)
     if long:
         report(check_long_step, binary, program, work)
