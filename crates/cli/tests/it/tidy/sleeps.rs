@@ -28,6 +28,7 @@ const SLEEPS: &[(&str, usize, &str)] = &[
         "a process that writes steadily; one killed at odd moments",
     ),
     ("crates/restate/tests/it/agents.rs", 2, "a model and a tool that take their time"),
+    ("tests/engine/polling.py", 2, "a time is measured in which nothing happens"),
     ("tests/engine/stack.py", 1, "a model that takes its time"),
     ("tests/fleet/capacity.py", 2, "counters of a time in which nobody asks; the last notes come"),
     ("tests/fleet/world.py", 2, "a provider that takes its time"),
