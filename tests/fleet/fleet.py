@@ -4,12 +4,15 @@ import concurrent.futures
 import hashlib
 import json
 import random
+import re
 import sys
 import threading
 import time
 
 from releases import check_lines, check_replaced
-from world import COST, PATIENCE, Balancer, Broken, Conversation, Provider, TOKEN, World, free_port, until
+from world import (
+    COST, PASSWORD, PATIENCE, Balancer, Broken, Conversation, Provider, TOKEN, World, free_port, until,
+)
 
 QUESTIONS = ["plain reading", "an empty turn within", "unicode äß漢 reading"]
 ADMIN = {"authorization": f"Bearer {TOKEN}"}
@@ -83,6 +86,26 @@ def check_cancel(world, each=()):
         for gateway in [one, other]:
             status, _, body = gateway.ask(conversation.messages)
             assert status == 400 and b"cancelled" in body, (status, body)
+
+
+def check_deletion(world):
+    """A run is deleted from the store, through the ledger of any gateway that served it, and no other run is."""
+    with world.gateways(2, world.store.url, ledger="sqlite:ledger.db") as (provider, gateways):
+        gone, kept = Conversation("an empty turn within"), Conversation("an empty turn within, for another")
+        for conversation in [gone, kept]:
+            conversation.finish([gateway.port for gateway in gateways])
+
+        def delete(gateway, conversation):
+            [run] = set(conversation.runs)
+            listed = lambda: run in gateway.run("runs", "--json", "--config", "softland.toml").stdout
+            until(listed, "the ledger has the run")
+            told = gateway.run("runs", "--delete", run, "--config", "softland.toml")
+            assert told.returncode == 0 and f"deleted {run}" in told.stderr and PASSWORD not in told.stderr, told
+            assert not listed(), "the ledger has it no more"
+            return re.search(r"deleted (\d+) conversations? from the shared store", told.stderr)[1]
+
+        one, other = gateways
+        assert [delete(one, gone), delete(other, gone), delete(one, kept)] == ["1", "0", "1"]
 
 
 def check_money(world, sessions=50, binaries=()):
@@ -389,7 +412,7 @@ def check_store_killed(world, sessions=8, minutes=2.0):
 
 
 def check_all(world, long):
-    checks = [check_bytes, check_killed, check_cancel, check_money, check_loss, check_keys]
+    checks = [check_bytes, check_killed, check_cancel, check_deletion, check_money, check_loss, check_keys]
     for check in checks:
         report(check.__name__, check, world)
     report("check_budget", check_budget, world, *([50, 2_000_000_000] if long else []))

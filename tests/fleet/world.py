@@ -470,7 +470,8 @@ class World:
         self.store = Postgres(program) if kind == "postgres" else {"redis": Redis, "cluster": Cluster}[kind](program, work)
 
     @contextlib.contextmanager
-    def gateways(self, count, shared, keys="tool_calls_limit = 6", ports=(), more="", provider=None, each=()):
+    def gateways(self, count, shared, keys="tool_calls_limit = 6", ports=(), more="", provider=None, each=(),
+                 ledger="off"):
         """A provider, and gateways before it whose policy has these keys. `each` has the binary and the keys of each
         gateway, where they are not all alike."""
         self.store.forget()
@@ -478,7 +479,7 @@ class World:
         config = lambda keys: f"""
 allowed_hosts = ["fleet.test"]
 [ledger]
-url = "off"
+url = "{ledger}"
 [shared]
 url_env = "SHARED"
 [admin]
