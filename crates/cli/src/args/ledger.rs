@@ -78,9 +78,9 @@ Without --ledger and --config, the list has the runs of softland.db in the curre
 softland.db in the user's state folder, and those that `softland run` recorded itself; --json names
 the file of the latter as `journal`.
 
---delete removes runs from the ledger, and with --config also from the event log and the shared store
-that the config names. Without --ledger and --config it also takes the runs that `softland run`
-recorded itself: --delete RUN one, --before the older ones. It cannot be undone.";
+--delete removes runs from the ledger, and with --config also from the event log and the shared
+store that the config names. Without --ledger and --config it also takes the runs that
+`softland run` recorded itself: --delete RUN one, --before the older ones. It cannot be undone.";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:

@@ -148,11 +148,11 @@ const TABLE: &[WrongCommand<'_>] = &[
     (&["wrap", "-p", "claude"], 2, "'-p'", "softland wrap [OPTIONS] -- <CMD>"),
     // Flags of other commands.
     (&["run", "a.md", "hi", "--json"], 2, "'--json'", "`--format json`"),
-    (&["serve", "--ledger", "l.db"], 2, "'--ledger <FILE>'", "`[ledger] url` of a config"),
+    (&["serve", "--ledger", "l.db"], 2, "'--ledger <FILE|URL>'", "`[ledger] url` of a config"),
     (
         &["wrap", "--ledger", "l.db", "--", "claude"],
         2,
-        "'--ledger <FILE>'",
+        "'--ledger <FILE|URL>'",
         "`[ledger] url` of a config",
     ),
     // Runs that there are not, or more than one.
