@@ -25,7 +25,8 @@ usage: bench/run [table] [--quick] [--rounds N] [--only NAME,NAME] [--plain] [--
        bench/run streams [--count N] [--only NAME]
        bench/run soak [--requests N] [--only NAME]
        bench/run costs | allocations [--requests N] [--only NAME,NAME]
-names: direct, nginx, softland, softland-off, noveum, noveum-translating, litellm, portkey";
+names: direct, nginx, bare, softland, softland-chat, softland-responses, softland-off, noveum,
+       noveum-translating, litellm, portkey; and with bench/stores softland-redis, softland-postgres";
 
 /// Requests whose costs are counted, unless fewer are asked for: under Valgrind they take long.
 const COSTED: u64 = 3_200;

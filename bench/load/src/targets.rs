@@ -25,6 +25,10 @@ pub(crate) enum Target {
     SoftlandChat,
     /// The same on Responses.
     SoftlandResponses,
+    /// Its state on a Redis.
+    SoftlandRedis,
+    /// Its state on a PostgreSQL.
+    SoftlandPostgres,
     /// The default policy, no ledger.
     SoftlandOff,
     /// Its OpenAI route, where it need not translate: its cheapest.
@@ -36,13 +40,15 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Direct,
         Self::Nginx,
         Self::Bare,
         Self::Softland,
         Self::SoftlandChat,
         Self::SoftlandResponses,
+        Self::SoftlandRedis,
+        Self::SoftlandPostgres,
         Self::SoftlandOff,
         Self::Noveum,
         Self::NoveumTranslating,
@@ -58,6 +64,8 @@ impl Target {
             Self::Softland => "softland",
             Self::SoftlandChat => "softland, chat",
             Self::SoftlandResponses => "softland, responses",
+            Self::SoftlandRedis => "softland, redis",
+            Self::SoftlandPostgres => "softland, postgres",
             Self::SoftlandOff => "softland, off",
             Self::Noveum => "noveum",
             Self::NoveumTranslating => "noveum, translating",
@@ -72,9 +80,12 @@ impl Target {
             Self::Direct => None,
             Self::Nginx => Some("BENCH_NGINX"),
             Self::Bare => Some("BENCH_BARE"),
-            Self::Softland | Self::SoftlandChat | Self::SoftlandResponses | Self::SoftlandOff => {
-                Some("BENCH_SOFTLAND")
-            }
+            Self::Softland
+            | Self::SoftlandChat
+            | Self::SoftlandResponses
+            | Self::SoftlandRedis
+            | Self::SoftlandPostgres
+            | Self::SoftlandOff => Some("BENCH_SOFTLAND"),
             Self::Noveum | Self::NoveumTranslating => Some("BENCH_NOVEUM"),
             Self::LiteLlm => Some("BENCH_LITELLM"),
             Self::Portkey => Some("BENCH_PORTKEY"),
@@ -88,12 +99,23 @@ impl Target {
     }
 
     pub(crate) fn is_here(self) -> bool {
-        self == Self::Direct || self.program().is_some()
+        let has_store = self.store_variable().is_none_or(|name| std::env::var_os(name).is_some());
+        self == Self::Direct || self.program().is_some() && has_store
+    }
+
+    /// The variable with the address of the store for its state; `None` where that is in its memory.
+    fn store_variable(self) -> Option<&'static str> {
+        match self {
+            Self::SoftlandRedis => Some("BENCH_REDIS"),
+            Self::SoftlandPostgres => Some("BENCH_POSTGRES"),
+            _ => None,
+        }
     }
 
     /// Whether limits are on.
     pub(crate) fn governs(self) -> bool {
-        matches!(self, Self::Softland | Self::SoftlandChat | Self::SoftlandResponses)
+        self.store_variable().is_some()
+            || matches!(self, Self::Softland | Self::SoftlandChat | Self::SoftlandResponses)
     }
 
     /// Whether a long history is governed: only Anthropic's has one with tools.
@@ -166,8 +188,17 @@ impl Target {
             Self::Bare => {
                 command.arg(port.to_string()).arg(upstream.to_string());
             }
-            Self::Softland | Self::SoftlandChat | Self::SoftlandResponses => {
-                softland(&mut command, folder, &governed(folder, port, upstream))?;
+            Self::Softland
+            | Self::SoftlandChat
+            | Self::SoftlandResponses
+            | Self::SoftlandRedis
+            | Self::SoftlandPostgres => {
+                let mut config = governed(folder, port, upstream);
+                if let Some(store) = self.store_variable() {
+                    empty_store(self, store)?;
+                    config += &format!("[shared]\nurl_env = \"{store}\"\n");
+                }
+                softland(&mut command, folder, &config)?;
             }
             Self::SoftlandOff => softland(&mut command, folder, &ungoverned(port, upstream))?,
             Self::Noveum | Self::NoveumTranslating => {
@@ -221,6 +252,31 @@ fn softland(command: &mut Command, folder: &Path, config: &str) -> io::Result<()
     // None of them logs each request here.
     command.env("SOFTLAND_LOG", "warn");
     Ok(())
+}
+
+/// Empties the store of a target, so that each round begins with nothing.
+fn empty_store(target: Target, variable: &str) -> io::Result<()> {
+    let url = std::env::var(variable).map_err(io::Error::other)?;
+    let mut command = match target {
+        Target::SoftlandPostgres => {
+            let mut psql = Command::new("psql");
+            let statements = "DROP SCHEMA public CASCADE; CREATE SCHEMA public";
+            psql.env("PGOPTIONS", "-c client_min_messages=error")
+                .args(["-qc", statements])
+                .arg(url);
+            psql
+        }
+        _ => {
+            let mut client = Command::new("redis-cli");
+            client.args(["--no-auth-warning", "-u", &url, "flushall"]);
+            client
+        }
+    };
+    let output = command.output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
 }
 
 /// Every request is governed (a line goes into its newest result), metered against two budgets,
