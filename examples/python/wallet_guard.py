@@ -24,6 +24,7 @@ def main(dollars: float) -> None:
     with softland.run(name="watch") as run:
         while news:  # there is no other end: softland brings the run to an answer
             more = {"previous_response_id": previous} if previous else {}
+            more["max_output_tokens"] = 1000  # the most that an answer can cost is reserved first
             response = client.responses.create(model="gpt-5.2", tools=[TOOL], input=news, **more)
             previous = response.id
             calls = [item for item in response.output if item.type == "function_call"]

@@ -12,7 +12,7 @@ from typing import Any, Awaitable, Callable
 
 from . import _http, _native, _route
 from ._clients import find_library
-from ._state import Policy
+from ._state import Policy, process
 
 _BASE = "https://api.anthropic.com"
 
@@ -139,6 +139,7 @@ def make_middleware(policy: Policy) -> Any:
     """Returns the middleware, for sync and async clients."""
     sdk: Any = importlib.import_module("anthropic")
     lib = find_library(sdk.DefaultHttpxClient)
+    process.has_clients = True
 
     def begin(request: Any, call_next: Any) -> tuple[Attempt | None, Policy]:
         chosen = _route.choose_policy(policy) or policy

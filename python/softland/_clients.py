@@ -35,6 +35,7 @@ def _split(arguments: dict[str, Any]) -> tuple[Policy, dict[str, Any]]:
     known = _native.policy_keys()
     own = {name: arguments.pop(name) for name in _NAMES if name in arguments}
     keys = {name: arguments.pop(name) for name in known if name in arguments}
+    process.has_clients = True
     return Policy(own.pop("policy", None), **own, keys=keys), arguments
 
 

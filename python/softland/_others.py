@@ -6,6 +6,7 @@ would count what it costs.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Callable
 from urllib.parse import urlsplit
 
@@ -14,12 +15,17 @@ from ._state import inside, process
 
 # Paths of Bedrock's runtime that ask a model (docs.aws.amazon.com/bedrock/latest/APIReference).
 _BEDROCK = ("/invoke", "/invoke-with-response-stream", "/converse", "/converse-stream")
+# The same within a request that is known to be one of AWS. Its host may be an endpoint of a network's own.
+_OF_AWS = re.compile(r"/model/[^/]+(?:" + "|".join(_BEDROCK) + r")\Z")
 # Ends of paths of the Gemini API that ask a model (ai.google.dev/api/generate-content).
 _GEMINI = (":generateContent", ":streamGenerateContent")
 
 
-def check(library: str, method: str, url: str) -> None:
-    """Counts a request to a model, or refuses it: then GovernorError is raised."""
+def check(library: str, method: str, url: str, is_of_aws: bool = False) -> None:
+    """Counts a request to a model, or refuses it: then GovernorError is raised.
+
+    `is_of_aws` says that the library asks services of AWS alone, at whatever host.
+    """
     policy = None if inside.get() else _route.choose_policy(None)
     if policy is None or method != "POST":
         return
@@ -29,7 +35,7 @@ def check(library: str, method: str, url: str) -> None:
     if address in process.gateways:
         return
     named = _route.is_named(None, policy, host, address)
-    if _asks_model(host, path, named):
+    if _asks_model(host, path, named) or is_of_aws and _OF_AWS.search(path):
         _route.count_ungoverned(policy, f"POST {path} to {host}: requests of {library} are not governed")
 
 
@@ -49,7 +55,7 @@ def hook_botocore(lib: Any) -> Callable[[], None]:
     plain = session.send
 
     def send(self: Any, request: Any) -> Any:
-        check("botocore", request.method.upper(), request.url)
+        check("botocore", request.method.upper(), request.url, is_of_aws=True)
         return plain(self, request)
 
     session.send = send

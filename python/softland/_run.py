@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _threads
-from ._state import Policy, current_run, deliver_events, find_run, process
+from ._state import Policy, current_run, deliver_events, find_run, log, process
 
 
 # Outcome, reason, answered_by, cost in dollars, tool calls, turns, names of runs.
@@ -66,6 +66,7 @@ class Run:
     ) -> None:
         self._kept = self._report()
         self.closed = True
+        self._warn_if_ungoverned()
         if process.governor is not None:
             process.governor.close_run(self.id)
         try:
@@ -74,6 +75,16 @@ class Run:
             # Left in another context than it was entered in, as async generators do.
             current_run.set(self.around[0] if self.around else None)
         deliver_events()
+
+    def _warn_if_ungoverned(self) -> None:
+        """Tells of limits that held for nothing, because nothing is governed in this process."""
+        governs = process.default is not None or process.has_clients
+        if governs or self.around or self.policy is None or not self.policy.limits:
+            return
+        log.warning(
+            "the limits of softland.run() held for nothing: no request of this process is governed "
+            "without softland.install() or a client of softland's, in a spawned process too"
+        )
 
     async def __aenter__(self) -> Run:
         return self.__enter__()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import collections.abc
 import contextvars
+import inspect
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import weakref
@@ -18,6 +21,9 @@ from ._errors import GovernorError, make_error
 log = logging.getLogger("softland")
 
 Event = dict[str, Any]
+
+# A name, an IPv4 address or an IPv6 address in brackets, and perhaps a port.
+_HOST = re.compile(r"(?:[^\s/:*?#@\[\]]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
 
 
 class Policy:
@@ -44,8 +50,6 @@ class Policy:
     ) -> None:
         if on_failure not in (None, "raise", "pass"):
             raise ValueError(f'on_failure must be "raise" or "pass"; found {on_failure!r}')
-        if isinstance(hosts, str):
-            raise TypeError("hosts must be a list of hosts, not one text")
         if isinstance(tags, str):
             raise TypeError("tags must be a list of names, not one text")
         source = _config.read_policy(policy)
@@ -57,7 +61,7 @@ class Policy:
             list(tags),
             allow_unmetered,
         )
-        self.hosts = frozenset(host.lower() for host in hosts)
+        self.hosts = _read_hosts(hosts)
         self.on_failure = on_failure
         self.allow_unmetered = allow_unmetered
         self.limits = self.settings.limits
@@ -67,6 +71,36 @@ class Policy:
     def raises(self) -> bool:
         """True if a request is not sent when softland itself fails."""
         return self.limits if self.on_failure is None else self.on_failure == "raise"
+
+
+def _read_hosts(hosts: Iterable[str]) -> frozenset[str]:
+    """Returns the hosts as requests have them. One that no request can have is refused."""
+    if isinstance(hosts, str) or not isinstance(hosts, collections.abc.Iterable):
+        raise TypeError(f"hosts must be a list of hosts; found {hosts!r}")
+    found = set()
+    for host in hosts:
+        if not isinstance(host, str):
+            raise TypeError(f"hosts must be texts; found {host!r}")
+        matched = _HOST.fullmatch(host.lower())
+        if matched is None or int(matched["port"] or 1) not in range(1, 65536):
+            raise ValueError(
+                f'hosts must be "HOST" or "HOST:PORT", such as "127.0.0.1:8080"; found {host!r}'
+            )
+        found.add(host.lower())
+    return frozenset(found)
+
+
+def _read_ledger(ledger: str) -> str:
+    """Returns the path of a ledger."""
+    if not isinstance(ledger, str):
+        raise TypeError(f'ledger must be "sqlite:PATH"; found {ledger!r}')
+    kind, _, path = ledger.partition(":")
+    if kind != "sqlite" or not path:
+        raise ValueError(f'ledger must be "sqlite:PATH"; found {ledger!r}')
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise FileNotFoundError(f"ledger: there is no folder {folder}")
+    return path
 
 
 class _Process:
@@ -83,6 +117,8 @@ class _Process:
         self.forks = 0
         # Calls, of which some may not have ended.
         self.calls: set[weakref.ref[_native.Call]] = set()
+        # True once a client has limits of its own, so that requests are governed without `install()`.
+        self.has_clients = False
         # Hosts that are gateways of softland, and warnings that were given.
         self.gateways: set[str] = set()
         self.warned: set[str] = set()
@@ -102,11 +138,11 @@ class _Process:
         self, on_event: Callable[[Event], None] | None, ledger: str | None, shared: str | None
     ) -> None:
         """Sets who is told of events, the file that keeps what runs did, and the shared state."""
-        path = None
-        if ledger is not None:
-            kind, _, path = ledger.partition(":")
-            if kind != "sqlite" or not path:
-                raise ValueError(f'ledger must be "sqlite:PATH"; found {ledger!r}')
+        if on_event is not None and not callable(on_event):
+            raise TypeError(f"on_event must be a function; found {on_event!r}")
+        if inspect.iscoroutinefunction(on_event):
+            raise TypeError("on_event must be a plain function: an async one would not be awaited")
+        path = None if ledger is None else _read_ledger(ledger)
         if shared is not None:
             _native.check_shared(shared)
         with self.lock:

@@ -1,6 +1,7 @@
 """The examples, each in a process of its own, with the simulator as their provider."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,8 @@ def test_specialist(sim):
 def test_wallet_guard(sim):
     answer, told = run(sim("looper"), RUN, "wallet_guard.py", "0.05")
     assert answer.strip() and "(cost)" in told
+    [spent] = re.findall(r"\$(\d+\.\d+) of \$0\.05", told)
+    assert 0 < float(spent) <= 0.05, told
 
 
 def test_text_tags(sim):

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -515,3 +516,32 @@ def test_a_ledger_has_what_runs_did(sim, tmp_path):
         run_loop(clients("anthropic", server.url, httpx2.Client()), "anthropic")
     softland.install(hosts=[server.host], **LIMITS)
     assert "landed" in show(run.id, path)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["http://127.0.0.1:80", "127.0.0.1/", "127.0.0.1:80/v1", " a.test", "a.test:99999", "a.test:", "", "*"],
+)
+def test_a_host_that_no_request_can_have_is_refused(host):
+    with pytest.raises(ValueError, match='hosts must be "HOST" or "HOST:PORT"'):
+        softland.install(hosts=[host])
+
+
+def test_arguments_that_cannot_work_are_refused_when_they_are_given(tmp_path):
+    softland.install(hosts=["A.test", "a-b.test:8080", "[::1]:80", "localhost"])
+
+    async def listen(event):
+        """Would never be awaited."""
+
+    gone = tmp_path / "gone" / "l.db"
+    for arguments, error, told in [
+        ({"hosts": [5]}, TypeError, "hosts must be texts; found 5"),
+        ({"hosts": None}, TypeError, "hosts must be a list of hosts; found None"),
+        ({"on_event": "x"}, TypeError, "on_event must be a function; found 'x'"),
+        ({"on_event": listen}, TypeError, "on_event must be a plain function"),
+        ({"ledger": 5}, TypeError, 'ledger must be "sqlite:PATH"; found 5'),
+        ({"ledger": f"sqlite:{gone}"}, FileNotFoundError, "ledger: there is no folder"),
+    ]:
+        with pytest.raises(error, match=re.escape(told)):
+            softland.install(**arguments)
+    assert softland._state.process.default.hosts == {"a.test", "a-b.test:8080", "[::1]:80", "localhost"}

@@ -32,6 +32,20 @@ def test_a_request_to_a_model_is_counted_or_refused(url, caplog):
     _others.check("aiohttp", "POST", url)
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["http://127.0.0.1:5399", "https://bedrock-runtime.us-east-1.api.aws"]
+    + ["https://vpce-1.bedrock-runtime.us-east-1.vpce.amazonaws.com"],
+)
+def test_a_model_of_bedrock_is_known_at_any_host_of_botocore(host):
+    softland.install(cost_limit_usd=1)
+    for end in ["converse", "converse-stream", "invoke", "invoke-with-response-stream"]:
+        with pytest.raises(softland.GovernorError, match="a limit of money holds"):
+            _others.check("botocore", "POST", f"{host}/model/a.b%3A0/{end}", is_of_aws=True)
+    for path in ["/2015-03-31/functions/x/invoke", "/model/x/async-invoke", "/model/x/y/invoke"]:
+        _others.check("botocore", "POST", host + path, is_of_aws=True)
+
+
 @pytest.mark.parametrize("stops", [False, True])
 def test_botocore_is_counted_or_stopped_where_it_sends(sim, stops):
     session = botocore.session.Session()

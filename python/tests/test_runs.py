@@ -5,10 +5,27 @@ import pytest
 from loops import Loop, ask, clients
 
 import softland
+from softland import _state
 
 
 def ask_about(client, what):
     return ask(client, "anthropic", Loop("anthropic", f"What did we decide about {what}?").request(), False)
+
+
+def test_limits_of_a_run_that_hold_for_nothing_are_told(caplog, monkeypatch):
+    monkeypatch.setattr(_state.process, "has_clients", False)
+    with softland.run():
+        pass
+    assert not caplog.records, "it only names what belongs together"
+    with softland.run(tool_calls_limit=3):
+        with softland.run(tool_calls_limit=2):
+            pass
+    [told] = [record.getMessage() for record in caplog.records]
+    assert "held for nothing" in told and "softland.install()" in told
+    softland.Client(tool_calls_limit=3).close()
+    with softland.run(tool_calls_limit=3):
+        pass
+    assert len(caplog.records) == 1, "a client governs"
 
 
 def test_runs_within_a_run_share_its_tokens(sim):
