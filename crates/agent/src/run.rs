@@ -26,7 +26,9 @@ use softland_session::core::models::{self, Model};
 use softland_session::core::policy::{Landing, Policy};
 use softland_session::core::{NanoUsd, Outcome, PinnedRecords, Reason, Role, RunEnding, RunUsage};
 use softland_session::wire::tags::Shape;
-use softland_session::{Context, Done, Exchange, Output, PendingCall};
+use softland_session::{
+    Context, Done, Exchange, Output, PendingCall, find_local_answer, read_local_reason,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::event::{AnsweredBy, Event, EventKind, Report};
@@ -396,6 +398,13 @@ impl ActiveRun<'_> {
                 return Some(self.journal_failure_report(&error));
             }
         }
+        // A gateway between this program and the provider may have answered in the model's place.
+        let of_gateway = answer.as_deref().filter(|_| !local).and_then(find_local_answer);
+        if let Some(words) = of_gateway {
+            let reason = read_local_reason(words).unwrap_or(Reason::Provider);
+            ended = RunEnding::without_limit(Outcome::Stopped, reason);
+        }
+        let local = local || of_gateway.is_some();
         let answered_by = if local { AnsweredBy::Local } else { AnsweredBy::Model };
         let is_answer = ended.outcome.is_done();
         ended.remaining = after.remaining_limits(&self.setup.policy, &self.meter.spent_facts());

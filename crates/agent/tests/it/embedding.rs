@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use softland_agent::core::Outcome;
 use softland_agent::http::Api;
 use softland_agent::testing::{ScriptedModel, ScriptedReply};
-use softland_agent::{Agent, Event, EventKind, Tool, ToolContext, ToolDef, ToolOutput};
+use softland_agent::{Agent, AnsweredBy, Event, EventKind, Tool, ToolContext, ToolDef, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use crate::common::counting;
@@ -137,5 +138,29 @@ fn readme_shows_the_example() {
     let known: Vec<&str> = example.lines().map(str::trim).collect();
     for line in shown.lines().map(str::trim) {
         assert!(known.contains(&line), "not in own_tool.rs: {line}");
+    }
+}
+
+/// Behind a gateway of softland's whose limit is reached: its own words are no answer of the model.
+#[tokio::test]
+async fn the_answer_of_a_gateway_is_not_the_models() {
+    let words = "[This answer is softland's, not the model's.]\n\n";
+    let of_limit = "The run reached its limit (tool_calls_limit: 3 of 3), and the model gave no answer. \
+                    Done so far: 3 tool calls.";
+    for (text, outcome, reason) in [
+        (format!("{words}{of_limit}"), Outcome::Stopped, "tool_calls"),
+        (format!("I look.\n\n{words}{of_limit}"), Outcome::Stopped, "tool_calls"),
+        (format!("{words}In words of a later release."), Outcome::Stopped, "provider"),
+        (format!("It says {words}"), Outcome::Answered, "final"),
+    ] {
+        for api in Api::ALL {
+            let (mut agent, _) = scripted(api, vec![ScriptedReply::from_text(&text)]);
+            let report = agent.run("What is the price?", &mut |_| {}).await.unwrap();
+            let told = (report.ended.outcome, report.ended.reason.to_string());
+            assert_eq!(told, (outcome, reason.to_owned()), "{text}");
+            let local = outcome == Outcome::Stopped;
+            assert_eq!(report.answered_by == Some(AnsweredBy::Local), local, "{text}");
+            assert_eq!(report.answer.as_deref(), Some(&*text));
+        }
     }
 }
