@@ -209,7 +209,7 @@ window = "day"
     assert limit / 3 < bill <= limit, bill
     reports = [told(events) for _, events in ends]
     asked = stack.model.asked
-    answer, _ = stack.softland("run", "single", "Go.", "--engine", stack.url)
+    answer, _ = stack.softland("run", "single", "Go.", "--engine", stack.url, status=3)
     assert stack.model.asked == asked, "a run behind the budget asks nobody"
     assert "acme" in answer and "budget" in answer, answer
     stack.environment["ANTHROPIC_API_KEY"] = "k"
