@@ -154,7 +154,7 @@ async fn the_answer_of_a_gateway_is_not_the_models() {
         (format!("It says {words}"), Outcome::Answered, "final"),
     ] {
         for api in Api::ALL {
-            let (mut agent, _) = scripted(api, vec![ScriptedReply::from_text(&text)]);
+            let (agent, _) = scripted(api, vec![ScriptedReply::from_text(&text)]);
             let report = agent.run("What is the price?", &mut |_| {}).await.unwrap();
             let told = (report.ended.outcome, report.ended.reason.to_string());
             assert_eq!(told, (outcome, reason.to_owned()), "{text}");
