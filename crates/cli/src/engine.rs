@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use softland_restate::{
-    CANCEL_GRACE, EngineClient, EngineFailure, EngineState, RunDeletion, RunRow,
+    CANCEL_GRACE, EngineClient, EngineFailure, EngineState, RunDeletion, RunRow, show_address,
 };
 use tokio::runtime::Runtime;
 
@@ -31,6 +31,7 @@ pub(crate) fn client_runtime() -> Result<Runtime, Failure> {
 
 /// Returns the failure for a run that the engine does not know.
 pub(crate) fn unknown_run(run: &str, engine: &str) -> Failure {
+    let engine = show_address(engine);
     Failure::usage(format!(
         "no run {run} is kept at {engine}: ended runs are kept for 7 days (softland runs --engine \
          {engine} lists them)"
@@ -78,6 +79,7 @@ pub(crate) fn runs_command(
 /// Deletes what the engine keeps of a run that has ended.
 fn delete_run(engine: &str, run: &str, writer: &Writer) -> Result<ExitCode, Failure> {
     let deleting = async { EngineClient::new(engine)?.delete_run(run).await };
+    let engine = show_address(engine);
     match client_runtime()?.block_on(deleting).map_err(|error| engine_failure(&error))? {
         RunDeletion::Deleted => {
             writer.write_note(&format!("deleted {run} at {engine}"));
@@ -86,7 +88,7 @@ fn delete_run(engine: &str, run: &str, writer: &Writer) -> Result<ExitCode, Fail
         RunDeletion::Open => Err(Failure::usage(format!(
             "{run} has not ended: softland cancel {run} --engine {engine} ends it"
         ))),
-        RunDeletion::Unknown => Err(unknown_run(run, engine)),
+        RunDeletion::Unknown => Err(unknown_run(run, &engine)),
     }
 }
 

@@ -60,7 +60,8 @@ impl EngineClient {
     /// Returns a failure if the text is no address of HTTP.
     pub fn new(address: &str) -> Result<Self, EngineFailure> {
         let invalid = |why: &dyn std::fmt::Display| {
-            EngineFailure::new(format!("`{address}` is not the address of an engine: {why}"), false)
+            let shown = show_address(address);
+            EngineFailure::new(format!("`{shown}` is not the address of an engine: {why}"), false)
         };
         let text = format!("{}/", address.trim_end_matches('/'));
         let base = Url::parse(&text).map_err(|error| invalid(&error))?;
@@ -182,7 +183,7 @@ impl EngineClient {
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Bytes, EngineFailure> {
-        let place = self.base.as_str().trim_end_matches('/');
+        let place = show_address(self.base.as_str());
         let unreached = |error: reqwest::Error| {
             EngineFailure::new(format!("the engine at {place}: {}", root_cause(&error)), true)
         };
@@ -201,6 +202,20 @@ impl EngineClient {
         }
         let passing = status.is_server_error();
         Err(EngineFailure::new(format!("the engine at {place}: {status}: {message}"), passing))
+    }
+}
+
+/// Returns an address as it is shown to people: without user and password.
+#[must_use]
+pub fn show_address(address: &str) -> String {
+    let address = address.trim_end_matches('/');
+    let (scheme, rest) =
+        address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let Some((_, host)) = host.rsplit_once('@') else { return address.to_owned() };
+    match scheme {
+        "" => format!("{host}{path}"),
+        scheme => format!("{scheme}://{host}{path}"),
     }
 }
 
@@ -236,4 +251,30 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         cause = below;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_is_shown_without_user_and_password() {
+        for (address, shown) in [
+            ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
+            ("http://user:hunter2@127.0.0.1:1/base/", "http://127.0.0.1:1/base"),
+            ("https://hunter2@[::1]:1", "https://[::1]:1"),
+            ("user:hunter2@host:1", "host:1"),
+            ("http://user:a@hunter2@host", "http://host"),
+        ] {
+            assert_eq!(show_address(address), shown);
+            let told = match EngineClient::new(address) {
+                Err(failure) => failure.to_string(),
+                Ok(client) if address.contains(":1") => {
+                    client.list_runs().await.unwrap_err().to_string()
+                }
+                Ok(_) => continue,
+            };
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
 }

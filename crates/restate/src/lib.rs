@@ -18,7 +18,7 @@ mod service;
 mod status;
 mod worker;
 
-pub use client::{EngineClient, EngineFailure};
+pub use client::{EngineClient, EngineFailure, show_address};
 pub use follow::{FollowError, FollowNote, follow_run};
 pub use service::{AgentLoader, CANCEL_GRACE, LoadedAgent, RunRequest};
 pub use status::{EngineState, RunDeletion, RunRow};

@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use softland_agent::journal::new_run_id;
 use softland_agent::{AgentFile, Event, EventKind, Report};
-use softland_restate::{EngineClient, FollowError, FollowNote, RunRequest, follow_run};
+use softland_restate::{
+    EngineClient, FollowError, FollowNote, RunRequest, follow_run, show_address,
+};
 
 use super::{EventPrinter, exit_status};
 use crate::args::{EngineRun, EngineRunArgs, OutputFormat};
@@ -33,7 +35,7 @@ pub(crate) fn run_command(args: &EngineRunArgs) -> Result<ExitCode, Failure> {
         }
     };
     if args.shown.format == OutputFormat::Text {
-        writer.write_note(&format!("{run} on {}", args.engine));
+        writer.write_note(&format!("{run} on {}", show_address(&args.engine)));
     }
     let entered = runtime.enter();
     let system = |error| Failure::usage(format!("the run cannot be followed: {error}"));
@@ -54,7 +56,7 @@ pub(crate) fn run_command(args: &EngineRunArgs) -> Result<ExitCode, Failure> {
             Writer::for_process().write_note(&format!(
                 "{run} goes on; softland run --attach {run} --engine {engine} follows it, softland \
                  cancel {run} --engine {engine} ends it",
-                engine = args.engine
+                engine = show_address(&args.engine)
             ));
             Ok(ExitCode::from(status::CANCELLED))
         }
@@ -111,7 +113,7 @@ fn describe_error(error: &FollowError, args: &EngineRunArgs, run: &str) -> Failu
             "{run} is paused by the engine{}; `restate invocations resume {invocation}` goes on \
              with it, and softland run --attach {run} --engine {} follows it then",
             because(failure.as_deref()),
-            args.engine
+            show_address(&args.engine)
         )),
         FollowError::Ended(failure) => of_engine(format!(
             "{run} was ended by the engine without an answer{}",
