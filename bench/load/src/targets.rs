@@ -267,8 +267,12 @@ fn empty_store(target: Target, variable: &str) -> io::Result<()> {
             psql
         }
         _ => {
+            // redis-cli would take the empty user before the password for a name.
+            let (password, place) =
+                url.trim_start_matches("redis://:").split_once('@').unwrap_or_default();
+            let (host, port) = place.rsplit_once(':').unwrap_or_default();
             let mut client = Command::new("redis-cli");
-            client.args(["--no-auth-warning", "-u", &url, "flushall"]);
+            client.env("REDISCLI_AUTH", password).args(["-e", "-h", host, "-p", port, "flushall"]);
             client
         }
     };
