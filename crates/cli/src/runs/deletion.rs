@@ -37,12 +37,9 @@ pub(super) fn delete(
         writer.write_note(&format!("deleted {run}"));
         return Ok(ExitCode::SUCCESS);
     }
-    let kept = match (deletion, &journals) {
-        (Deletion::Before(time), Some(folder)) => delete_old_journals(folder, *time, writer)?,
-        _ => 0,
-    };
-    if kept > 0 {
-        writer.write_note(&format!("deleted {} that softland run kept", format_count(kept, "run")));
+    if let (Deletion::Before(time), Some(folder)) = (deletion, &journals) {
+        let kept = format_count(delete_old_journals(folder, *time, writer)?, "run");
+        writer.write_note(&format!("deleted {kept} that softland run kept"));
         // A user who has only used `softland run` has no ledger.
         if !Ledgers::exist(&args.of) {
             return Ok(ExitCode::SUCCESS);

@@ -442,6 +442,8 @@ fn runs_that_are_kept_are_deleted() {
     in_folder(folder, &["runs", "--delete", &first]).status(0).says(&format!("deleted {first}"));
     assert_eq!(kept().len(), 2);
     in_folder(folder, &["runs", "--delete", &first]).status(2).says("there is no ledger yet");
+    let told = in_folder(folder, &["runs", "--delete", "--before", "1d"]).status(0);
+    told.says("deleted 0 runs that softland run kept");
     // One that a process is writing stays.
     let open = std::fs::File::open(runs.join(&kept()[0])).unwrap();
     open.lock().unwrap();
