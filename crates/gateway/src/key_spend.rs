@@ -1,14 +1,14 @@
 //! The counter of what each key has spent.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use softland_govern::ClientKey;
 use softland_session::core::NanoUsd;
+
+use crate::dollars::DollarCounter;
 
 /// The number of keys with a label of their own. Reloads with ever new keys add no further ones.
 const MOST: usize = 1_000;
@@ -16,7 +16,7 @@ const MOST: usize = 1_000;
 /// The label of the keys beyond that number.
 const OTHERS: &str = "(others)";
 
-type SpendFamily = Family<KeyLabels, Counter<f64, AtomicU64>>;
+type SpendFamily = Family<KeyLabels, DollarCounter>;
 
 /// What each key has spent, in dollars.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl KeySpend {
         } else {
             KeyLabels { key: OTHERS.into(), account: Arc::default() }
         };
-        self.family.get_or_create(&labels).inc_by(amount.to_dollars());
+        self.family.get_or_create(&labels).add_amount(amount);
     }
 
     fn has_label(&self, name: &Arc<str>) -> bool {
@@ -63,7 +63,7 @@ mod tests {
         }
         let value = |name: &str| {
             let labels = KeyLabels { key: name.into(), account: Arc::default() };
-            spend.family.get_or_create(&labels).get()
+            spend.family.get_or_create(&labels).sum().to_dollars()
         };
         assert_eq!((value("k0"), value(OTHERS)), (1.0, 5.0));
         spend.add_spend(&key(0), NanoUsd(1_000_000_000));

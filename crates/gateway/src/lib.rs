@@ -7,6 +7,7 @@
 
 mod audit;
 mod budgets;
+mod dollars;
 mod key_spend;
 mod keys;
 mod metrics;
@@ -22,6 +23,7 @@ mod state;
 mod stored_keys;
 mod tape;
 mod token;
+mod usage_metrics;
 mod watch;
 
 pub use audit::{Audit, AuditFormat, AuditRequest};

@@ -14,12 +14,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use softland_govern::runs::ObservedEnd;
-use softland_govern::{ClientKey, Meter};
+use softland_govern::{BilledRequest, ClientKey, Meter, UsageLabels};
 use softland_session::core::{LossCause, NanoUsd, Outcome};
 
 use crate::budgets::windows::BudgetNotices;
+use crate::dollars::DollarCounter;
 use crate::key_spend::KeySpend;
 use crate::recap::Recap;
+use crate::usage_metrics::UsageMetrics;
 
 /// The label of requests for the pages.
 pub(crate) const PAGES: &str = "pages";
@@ -46,9 +48,10 @@ pub(crate) struct Metrics {
     signals: Family<SignalLabels, Counter>,
     limit_hits: Family<LimitLabels, Counter>,
     cache_lost: Family<CauseLabels, Counter>,
-    cache_lost_usd: Family<CauseLabels, Counter<f64, AtomicU64>>,
-    spend: Counter<f64, AtomicU64>,
+    cache_lost_usd: Family<CauseLabels, DollarCounter>,
+    spend: DollarCounter,
     key_spend: KeySpend,
+    usage: UsageMetrics,
     pub(crate) budget_notices: BudgetNotices,
     events: Family<EventLabels, Counter>,
     ledger_waiting: Gauge,
@@ -188,8 +191,9 @@ impl Metrics {
             limit_hits: Family::default(),
             cache_lost: Family::default(),
             cache_lost_usd: Family::default(),
-            spend: Counter::default(),
+            spend: DollarCounter::default(),
             key_spend: KeySpend::default(),
+            usage: UsageMetrics::default(),
             budget_notices: BudgetNotices::default(),
             events: Family::default(),
             ledger_waiting: Gauge::default(),
@@ -237,6 +241,7 @@ impl Metrics {
         registry.register("spend_usd", "What requests cost, in dollars", self.spend.clone());
         let help = "What the requests of a key cost, in dollars";
         registry.register("key_spend_usd", help, self.key_spend.family.clone());
+        self.usage.register_all(registry);
         let help = "Shares of budgets that were spent (notify_at)";
         registry.register("budget_notices", help, self.budget_notices.family.clone());
         registry.register(
@@ -344,12 +349,12 @@ impl Metrics {
     pub(crate) fn count_cache_loss(&self, cause: LossCause, tokens: u64, lost: NanoUsd) {
         let labels = CauseLabels { cause: cause.word() };
         self.cache_lost.get_or_create(&labels).inc_by(tokens);
-        self.cache_lost_usd.get_or_create(&labels).inc_by(lost.to_dollars());
+        self.cache_lost_usd.get_or_create(&labels).add_amount(lost);
     }
 
     /// Adds money that was spent.
     pub(crate) fn add_spend(&self, amount: NanoUsd) {
-        self.spend.inc_by(amount.to_dollars());
+        self.spend.add_amount(amount);
         self.tally.spend.fetch_add(amount.0, Ordering::Relaxed);
     }
 
@@ -455,8 +460,17 @@ impl Meter for Metrics {
         self.count_event(event);
     }
 
-    fn count_ended_run(&self, outcome: Outcome) {
+    fn count_ended_run(&self, outcome: Outcome, labels: UsageLabels<'_>) {
         self.count_ended_run(outcome);
+        self.usage.count_run(labels, outcome);
+    }
+
+    fn count_usage_request(&self, labels: UsageLabels<'_>) {
+        self.usage.count_request(labels);
+    }
+
+    fn add_usage(&self, labels: UsageLabels<'_>, billed: &BilledRequest) {
+        self.usage.add_billed(labels, billed);
     }
 }
 

@@ -64,4 +64,4 @@ pub use transport::{Transport, TransportError, UpstreamRequest, UpstreamResponse
 pub use turn::{count_tokens, govern_turn, stop_opaque};
 pub use unbooked::UnbookedSpend;
 pub use unmetered::{check_unmetered, is_unmetered, mark_unmetered, unmetered_refusal};
-pub use watcher::{Meter, RunPlace, Unwatched, Watcher};
+pub use watcher::{BilledRequest, Meter, RunPlace, Unwatched, UsageLabels, Watcher};

@@ -186,6 +186,9 @@ pub struct RequestEnd {
 pub struct EndedRun {
     /// The run.
     pub run: Arc<str>,
+    /// Its properties.
+    #[serde(default)]
+    pub info: Arc<RunInfo>,
     /// Its totals.
     pub totals: RunTotals,
 }

@@ -12,12 +12,12 @@ use crate::learned::KnownModels;
 use crate::names::NameGenerator;
 use crate::records::{Record, run_end_record};
 use crate::running::RunningRequests;
-use crate::runs::{EndedRun, RunCancellation, RunsToEnd};
+use crate::runs::{EndedRun, RunCancellation, RunInfo, RunsToEnd};
 use crate::shared::SharedState;
 use crate::store::StoreError;
 use crate::token_counts::TokenCounts;
 use crate::unbooked::UnbookedSpend;
-use crate::watcher::{Meter, Watcher};
+use crate::watcher::{Meter, UsageLabels, Watcher};
 
 /// A clock: milliseconds since 1970.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -118,7 +118,9 @@ impl Services {
     /// Records the end of a run that nobody continues.
     pub(crate) fn record_abandoned(&self, run: &EndedRun) {
         let (now, ended) = (self.now(), run.totals.abandoned_end());
-        self.meter.count_ended_run(ended.outcome);
+        let RunInfo { model, policy, account, .. } = &*run.info;
+        let labels = UsageLabels { model, policy, account: account.as_ref() };
+        self.meter.count_ended_run(ended.outcome, labels);
         self.write_record(|| run_end_record(now, &run.run, ended, false, None, &run.totals));
     }
 

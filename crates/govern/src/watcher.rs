@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use softland_session::Event;
 use softland_session::core::{LossCause, NanoUsd, Outcome};
+use softland_session::wire::Tokens;
 use softland_session::wire::request::Request;
 
 use crate::key::ClientKey;
@@ -43,7 +44,11 @@ pub trait Meter: fmt::Debug + Send + Sync {
     /// Counts an event that an operator should know about: a word of a closed list.
     fn count_event(&self, _event: &'static str) {}
     /// Counts a run that has ended.
-    fn count_ended_run(&self, _outcome: Outcome) {}
+    fn count_ended_run(&self, _outcome: Outcome, _labels: UsageLabels<'_>) {}
+    /// Counts a client's request that has ended, governed or metered.
+    fn count_usage_request(&self, _labels: UsageLabels<'_>) {}
+    /// Adds what a request upstream has used.
+    fn add_usage(&self, _labels: UsageLabels<'_>, _billed: &BilledRequest) {}
 }
 
 /// Gets the records, and shows runs to whoever watches them.
@@ -70,6 +75,28 @@ pub trait Watcher: fmt::Debug + Send + Sync {
     fn show_child(&self, _place: RunPlace<'_>, _child: &Arc<str>, _agent: Option<&Arc<str>>) {}
     /// Notes that a turn of a watched run was shown from its beginning to its end.
     fn mark_shown(&self, _place: RunPlace<'_>) {}
+}
+
+/// Whose usage is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct UsageLabels<'a> {
+    /// The model, as the client names it.
+    pub model: &'a Arc<str>,
+    /// The policy's name.
+    pub policy: &'a str,
+    /// The account that pays.
+    pub account: Option<&'a Arc<str>>,
+}
+
+/// What a request upstream has used.
+#[derive(Clone, Copy, Debug)]
+pub struct BilledRequest {
+    /// Its tokens.
+    pub tokens: Tokens,
+    /// Its cost, if it is known.
+    pub cost: Option<NanoUsd>,
+    /// True if the provider has served it.
+    pub served: bool,
 }
 
 /// A turn of a run, and the time, in milliseconds since 1970.

@@ -244,8 +244,9 @@ fn tier<T: DeserializeOwned>(text: &str) -> Option<T> {
 /// Returns a run that has ended, from its name and fields.
 pub(crate) fn read_ended_run(value: Answer) -> Option<EndedRun> {
     let [run, fields] = read_elements(value)?;
-    let totals = run_totals(&Fields::from_value(fields));
-    Some(EndedRun { run: read_text(&run)?.into(), totals })
+    let fields = Fields::from_value(fields);
+    let info = fields.read_text("info").and_then(parse).unwrap_or_default();
+    Some(EndedRun { run: read_text(&run)?.into(), info, totals: run_totals(&fields) })
 }
 
 /// Returns the answer to a request that begins.

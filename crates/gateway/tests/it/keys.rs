@@ -259,3 +259,32 @@ async fn k06_ledger_metrics_and_lists_name_the_key_and_its_account() {
     }
     drop(gateway);
 }
+
+#[tokio::test]
+async fn k61_metrics_are_labelled_by_model_policy_and_account_within_bounds() {
+    let refused = || Reply::Error("404 Not Found", vec!["content-type: application/json"], "{}");
+    let replies = [vec![says("Done."); 2], (0..20).map(|_| refused()).collect()].concat();
+    let (_upstream, gateway) = scripted(replies, |_| {}).await;
+    for name in ["ana", "bo"] {
+        client(name).asking(&format!("{name} asks")).post(&gateway).await;
+    }
+    for n in 0..20 {
+        let asking = client("ana").asking(&format!("question {n}"));
+        asking.set("model", format!("invented-{n}").into()).post(&gateway).await;
+    }
+    let metrics = gateway.metrics().await;
+    for name in ["ana", "bo"] {
+        let set = format!("model=\"claude-sonnet-4-5\",policy=\"default\",account=\"acme/{name}\"");
+        for counter in [
+            format!("softland_usage_requests_total{{{set}}} 1"),
+            format!("softland_usage_runs_total{{outcome=\"answered\",{set}}} 1"),
+            format!("softland_usage_tokens_total{{kind=\"output\",{set}}} "),
+            format!("softland_usage_spend_usd_total{{{set}}} 0."),
+        ] {
+            assert!(metrics.contains(&counter), "{counter} is not in {metrics}");
+        }
+    }
+    let other = "softland_usage_requests_total{model=\"other\",policy=\"default\",\
+                 account=\"acme/ana\"} 20";
+    assert!(metrics.contains(other) && !metrics.contains("invented"), "{metrics}");
+}

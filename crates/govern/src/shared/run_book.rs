@@ -231,7 +231,7 @@ impl RunBook {
             self.past.pop_front();
         }
         self.past.push_back((version, entry.to_snapshot(&run, Some(end))));
-        Some(EndedRun { run, totals: entry.totals })
+        Some(EndedRun { run, info: entry.info, totals: entry.totals })
     }
 
     fn next_version(&mut self) -> u64 {

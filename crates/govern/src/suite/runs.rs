@@ -151,7 +151,8 @@ async fn check_withdrawal(shared: &dyn SharedState) {
 /// Runs that nobody continues end once, but not while a request runs.
 async fn check_idle_runs(shared: &dyn SharedState) {
     for run in ["failed", "left", "busy"] {
-        open(shared, run, RunInfo::default(), 5).await;
+        let info = RunInfo { model: "m".into(), ..RunInfo::default() };
+        open(shared, run, info, 5).await;
         note_turn(shared, run, 1, RunPhase::Silent);
     }
     let mut failed = request("failed", 1, 10);
@@ -164,6 +165,7 @@ async fn check_idle_runs(shared: &dyn SharedState) {
     let mut ended = idle(11 + IDLE_MS).await;
     ended.sort_by(|one, other| one.run.cmp(&other.run));
     assert_eq!(names(&ended), ["failed", "left"]);
+    assert!(ended.iter().all(|ended| &*ended.info.model == "m"), "{ended:?}");
     assert_eq!(ended.first().map(|ended| ended.totals.turns), Some(1));
     for (run, outcome) in [("failed", Outcome::Failed), ("left", Outcome::Cancelled)] {
         let end = find(shared, run).await.and_then(|row| row.end).expect("it has ended");

@@ -55,6 +55,7 @@ impl GovernedRequest {
         self.record_unbilled();
         let services = Arc::clone(&self.opening.asked.services);
         let now = services.now();
+        services.meter.count_usage_request(self.opening.usage_labels());
         if let Some(done) = &done {
             let calls = done.calls.iter().filter(|call| call.admission.is_run()).count() as u64;
             services.meter.count_tool_calls(calls);
@@ -124,6 +125,9 @@ impl GovernedRequest {
         Some(Box::new(EndReport {
             run: Arc::clone(&request.run),
             end,
+            model: Arc::clone(&self.opening.model),
+            policy_name: self.opening.chosen.name.clone(),
+            account: self.opening.account_name(),
             answer: done.answer.clone().filter(|_| full),
             used: done.used.clone(),
             policy: self.exchange.run().policy().clone(),

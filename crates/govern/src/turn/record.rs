@@ -15,7 +15,7 @@ use crate::records::{EventFields, Record, RequestRow, RunEvent, RunStart};
 use crate::runs::{ObservedEnd, RunPhase, RunProgress};
 use crate::shared::StateNote;
 use crate::store::CountedContext;
-use crate::watcher::RunPlace;
+use crate::watcher::{BilledRequest, RunPlace};
 
 /// The remark in the ledger on a request that was running when the gateway was killed.
 const KILLED: &str =
@@ -377,6 +377,9 @@ impl RequestRecord {
             }
         }
         let Some(mut under_way) = self.under_way.take() else { return };
+        let served = under_way.status.is_some_and(|status| status < 400);
+        let billed = BilledRequest { tokens, cost, served };
+        services.meter.add_usage(opening.usage_labels(), &billed);
         let metered = || opening.metered.then_some("metered: no tools");
         let remark = remark.or(opening.unheld.as_deref()).or_else(metered);
         let remark = remark.unwrap_or_default();

@@ -12,6 +12,7 @@ use super::scope::Session;
 use crate::runs::{OpenedRun, RunInfo, RunOpening};
 use crate::services::Services;
 use crate::shared::{SharedState, StateNote};
+use crate::watcher::UsageLabels;
 
 /// The registration of a request with its run. If the request is given up before it begins, the
 /// registration is withdrawn.
@@ -131,6 +132,12 @@ impl RequestSetup {
     /// Returns the account of the key that asks.
     pub(super) fn account_name(&self) -> Option<Arc<str>> {
         self.target.key.as_ref().and_then(|key| key.account.clone())
+    }
+
+    /// Returns the labels under which the request is counted.
+    pub(super) fn usage_labels(&self) -> UsageLabels<'_> {
+        let account = self.target.key.as_ref().and_then(|key| key.account.as_ref());
+        UsageLabels { model: &self.model, policy: &self.chosen.name, account }
     }
 
     /// Returns the name of the session, which shares money.

@@ -12,6 +12,7 @@ use crate::runs::{RunTotals, SnapshotEnd};
 use crate::services::Services;
 use crate::shared::{Closed, Closing, StateNote};
 use crate::turn::scope::report_store_loss;
+use crate::watcher::UsageLabels;
 
 /// A request whose changes are to be stored, and its run's end recorded.
 pub(super) struct ClosingRequest {
@@ -25,6 +26,9 @@ pub(super) struct ClosingRequest {
 pub(super) struct EndReport {
     pub(super) run: Arc<str>,
     pub(super) end: SnapshotEnd,
+    pub(super) model: Arc<str>,
+    pub(super) policy_name: String,
+    pub(super) account: Option<Arc<str>>,
     pub(super) answer: Option<String>,
     pub(super) used: RunUsage,
     pub(super) policy: Policy,
@@ -59,6 +63,7 @@ impl ClosingRequest {
 impl EndReport {
     fn record_end(self, services: &Services, closed: Closed) {
         let Self { run, mut end, answer, used, policy, unknown, .. } = self;
+        let (model, policy_name, account) = (self.model, self.policy_name, self.account);
         // What the limits leave, after this request's own money, tokens and time.
         let facts = refresh_spent(self.facts, self.own_cost, &closed.balances);
         end.ending.remaining = used.remaining_limits(&policy, &facts);
@@ -66,7 +71,8 @@ impl EndReport {
         if let Some(limit) = &ending.limit {
             services.meter.count_limit_hit(limit, ending.outcome.word());
         }
-        services.meter.count_ended_run(ending.outcome);
+        let labels = UsageLabels { model: &model, policy: &policy_name, account: account.as_ref() };
+        services.meter.count_ended_run(ending.outcome, labels);
         let Some(totals) = closed.run.ended.or(unknown) else { return };
         services.write_record(|| {
             run_end_record(end.at, &run, end.ending.clone(), end.local, answer, &totals)
