@@ -173,7 +173,9 @@ fn routes_and_metrics() {
     let told: Words = told.filter(|path| path.starts_with('/') && path != "/v1/").collect();
     assert_same("routes", &known, &told);
 
-    let metrics = read(&root().join("crates/gateway/src/metrics.rs"));
+    let files = ["metrics", "usage_metrics"];
+    let read_file = |name| read(&root().join(format!("crates/gateway/src/{name}.rs")));
+    let metrics = files.map(read_file).concat();
     let known: Words = metrics
         .split("registry.register(")
         .skip(1)
@@ -250,7 +252,9 @@ fn words_of_events() {
     let out = read(&root().join("crates/session/src/out.rs"));
     let mut interventions = variants(&out, "pub enum Intervention {");
     interventions.insert("deny_spend".to_owned());
-    let metrics = read(&root().join("crates/gateway/src/metrics.rs"));
+    let files = ["metrics", "usage_metrics"];
+    let read_file = |name| read(&root().join(format!("crates/gateway/src/{name}.rs")));
+    let metrics = files.map(read_file).concat();
     assert_same(
         "interventions",
         &literals(&metrics, "pub const INTERVENTIONS: ", "];"),
