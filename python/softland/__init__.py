@@ -17,7 +17,7 @@ an exception. A client can have limits of its own, without `install()`:
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 try:
     from . import _native
@@ -33,6 +33,11 @@ from ._clients import AsyncClient, AsyncTransport, Client, Transport
 from ._errors import GovernorError
 from ._run import Run
 from ._state import Event, Policy, deliver_events, process
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keys import PolicyKeys
 
 __all__ = [
     "AsyncClient",
@@ -62,7 +67,7 @@ def install(
     on_failure: str | None = None,
     allow_unmetered: bool = False,
     tags: Iterable[str] = (),
-    **keys: Any,
+    **keys: Unpack[PolicyKeys],
 ) -> None:
     """Governs every SDK in this process that uses httpx, httpx2 or aiohttp, imported now or later.
 
@@ -87,7 +92,7 @@ def install(
         on_failure=on_failure,
         allow_unmetered=allow_unmetered,
         tags=tags,
-        keys=keys,
+        keys=dict(keys),
     )
     process.configure(on_event, ledger, shared)
     process.default = made
@@ -107,7 +112,7 @@ def anthropic_middleware(
     on_failure: str | None = None,
     allow_unmetered: bool = False,
     tags: Iterable[str] = (),
-    **keys: Any,
+    **keys: Unpack[PolicyKeys],
 ) -> Any:
     """Returns middleware for a client of the Anthropic SDK, sync or async, with limits of its own.
 
@@ -123,7 +128,7 @@ def anthropic_middleware(
             on_failure=on_failure,
             allow_unmetered=allow_unmetered,
             tags=tags,
-            keys=keys,
+            keys=dict(keys),
         )
     )
 
@@ -137,7 +142,7 @@ def run(
     on_failure: str | None = None,
     allow_unmetered: bool = False,
     tags: Iterable[str] = (),
-    **keys: Any,
+    **keys: Unpack[PolicyKeys],
 ) -> Run:
     """Names a run: `with softland.run(name="job-7") as run:`, or `async with`.
 
@@ -157,6 +162,6 @@ def run(
         on_failure=on_failure,
         allow_unmetered=allow_unmetered,
         tags=tags,
-        keys=keys,
+        keys=dict(keys),
     )
     return Run(name, made if own else None, session)

@@ -34,7 +34,7 @@ def hook_aiohttp(lib: Any) -> Callable[[], None]:
             return await plain(self, method, str_or_url, **more)
         if way == _route.GOVERN and request.body is not None and _library() is not None:
             return await request.govern(lib, policy, plain)
-        _others.check("aiohttp", request.method, str(request.url))
+        _others.check(_explain(way, request), request.method, str(request.url))
         return await plain(self, method, str_or_url, **more)
 
     session._request = send
@@ -44,6 +44,15 @@ def hook_aiohttp(lib: Any) -> Callable[[], None]:
             session._request = plain
 
     return undo
+
+
+def _explain(way: str | None, request: _Request) -> str:
+    """Returns the reason for which a request of aiohttp is not governed."""
+    if way == _route.GOVERN and _library() is None:
+        return "requests of aiohttp are governed where httpx2 or httpx is installed"
+    if way == _route.GOVERN:
+        return "this body of aiohttp is a stream, a form or compressed; json= and plain data= are read"
+    return "requests of aiohttp are not governed there"
 
 
 def _library() -> Any:

@@ -137,7 +137,12 @@ def _dump(value: Any) -> bytes:
 
 def make_middleware(policy: Policy) -> Any:
     """Returns the middleware, for sync and async clients."""
-    sdk: Any = importlib.import_module("anthropic")
+    try:
+        sdk: Any = importlib.import_module("anthropic")
+    except ModuleNotFoundError:
+        raise ImportError("anthropic_middleware() needs the package anthropic") from None
+    if not hasattr(sdk, "Middleware"):
+        raise ImportError(f"anthropic {sdk.__version__} has no middleware: a newer one is needed")
     lib = find_library(sdk.DefaultHttpxClient)
     process.has_clients = True
 

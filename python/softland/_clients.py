@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
+import inspect
 from types import ModuleType
 from typing import Any, Callable, Iterable
 
@@ -27,7 +29,7 @@ def _library(http: str | None) -> Any:
             raise ValueError(f'http must be "httpx2" or "httpx"; found {name!r}')
         if importlib.util.find_spec(name) is not None:
             return importlib.import_module(name)
-    raise ImportError(f"softland.Client needs {' or '.join(wanted)}, and neither is installed")
+    raise ImportError(f"this needs {' or '.join(wanted)}, which is not installed")
 
 
 def _split(arguments: dict[str, Any]) -> tuple[Policy, dict[str, Any]]:
@@ -50,6 +52,8 @@ def Client(*, http: str | None = None, **arguments: Any) -> Any:
     lib = _library(http)
     policy, rest = _split(arguments)
 
+    _check_rest(rest, lib.Client)
+
     class GovernedClient(lib.Client):  # type: ignore[misc, name-defined]
         def _send_single_request(self, request: Any) -> Any:
             send = super()._send_single_request
@@ -63,6 +67,8 @@ def AsyncClient(*, http: str | None = None, **arguments: Any) -> Any:
     """Returns an `httpx2.AsyncClient` with limits of its own. Takes what `softland.Client` takes."""
     lib = _library(http)
     policy, rest = _split(arguments)
+
+    _check_rest(rest, lib.AsyncClient)
 
     class GovernedAsyncClient(lib.AsyncClient):  # type: ignore[misc, name-defined]
         async def _send_single_request(self, request: Any) -> Any:
@@ -80,7 +86,8 @@ def Transport(inner: Any = None, *, http: str | None = None, **arguments: Any) -
     """
     lib = _library(http) if inner is None else find_library(type(inner))
     policy, rest = _split(arguments)
-    _no_more(rest)
+    _check_rest(rest)
+    _check_method(inner, "handle_request")
     inner = lib.HTTPTransport() if inner is None else inner
 
     class GovernedTransport(lib.BaseTransport):  # type: ignore[misc, name-defined]
@@ -97,7 +104,8 @@ def AsyncTransport(inner: Any = None, *, http: str | None = None, **arguments: A
     """Returns an async transport around another one; see `softland.Transport`."""
     lib = _library(http) if inner is None else find_library(type(inner))
     policy, rest = _split(arguments)
-    _no_more(rest)
+    _check_rest(rest)
+    _check_method(inner, "handle_async_request")
     inner = lib.AsyncHTTPTransport() if inner is None else inner
 
     class GovernedAsyncTransport(lib.AsyncBaseTransport):  # type: ignore[misc, name-defined]
@@ -119,6 +127,19 @@ def find_library(kind: type) -> ModuleType:
     raise TypeError(f"{kind.__name__} belongs to neither httpx2 nor httpx")
 
 
-def _no_more(rest: dict[str, Any]) -> None:
-    if rest:
-        raise TypeError(f"unknown: {', '.join(sorted(rest))}; policy keys are listed in the docs")
+def _check_rest(rest: dict[str, Any], kind: type | None = None) -> None:
+    """Refuses arguments that are neither softland's nor those of the library's `kind` of client."""
+    taken = [] if kind is None else list(inspect.signature(kind).parameters)
+    unknown = next((name for name in rest if name not in taken), None)
+    if unknown is None:
+        return
+    near = difflib.get_close_matches(unknown, [*_NAMES, *_native.policy_keys(), *taken], 1)
+    hint = f"; did you mean {near[0]}?" if near else "; policy keys are listed in the docs"
+    raise TypeError(f"unknown argument: {unknown}{hint}")
+
+
+def _check_method(inner: Any, method: str) -> None:
+    """Refuses a transport of the other kind: sync and async ones have different methods."""
+    if inner is not None and not hasattr(inner, method):
+        other = "AsyncTransport" if method == "handle_request" else "Transport"
+        raise TypeError(f"{type(inner).__name__} has no {method}(): use softland.{other}")

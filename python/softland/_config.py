@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import _native
+
 
 @dataclass
 class Source:
@@ -25,13 +27,28 @@ def read_policy(policy: str | None) -> Source:
     path, _, name = policy.rpartition("#")
     config = _load(path)
     tables = config.get("policy", {})
-    if not isinstance(tables, dict) or name not in tables:
-        known = ", ".join(sorted(tables)) if isinstance(tables, dict) and tables else "none"
-        raise ValueError(f"{path} has no [policy.{name}]; it has {known}")
-    keys = tables[name]
-    if not isinstance(keys, dict):
-        raise ValueError(f"{path}: [policy.{name}] must be a table with policy keys")
-    return Source(name, True, keys, _read_prices(path, config.get("price", [])))
+    prices = _read_prices(path, config.get("price", []))
+    _check(f"{path}: ", Source("default", False, {}, prices))
+    if isinstance(tables, dict) and name in tables:
+        keys = tables[name]
+        if not isinstance(keys, dict):
+            raise ValueError(f"{path}: [policy.{name}] must be a table with policy keys")
+        source = Source(name, True, keys, prices)
+        _check(f"{path}: [policy.{name}]: ", source)
+        return source
+    source = Source(name, False, {}, prices)
+    known = ", ".join(sorted(tables)) if isinstance(tables, dict) and tables else "none"
+    # A built-in policy, with the prices of the config.
+    _check(f"{path} has no [policy.{name}]; it has {known}: ", source)
+    return source
+
+
+def _check(where: str, source: Source) -> None:
+    """Raises ValueError, with the place in front, if the native part refuses what a config says."""
+    try:
+        _native.Settings(source.name, source.is_configured, source.keys, source.prices, [], False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}{error}") from error
 
 
 def _load(path: str) -> dict[str, Any]:

@@ -21,10 +21,11 @@ _OF_AWS = re.compile(r"/model/[^/]+(?:" + "|".join(_BEDROCK) + r")\Z")
 _GEMINI = (":generateContent", ":streamGenerateContent")
 
 
-def check(library: str, method: str, url: str, is_of_aws: bool = False) -> None:
+def check(why: str, method: str, url: str, is_of_aws: bool = False) -> None:
     """Counts a request to a model, or refuses it: then GovernorError is raised.
 
-    `is_of_aws` says that the library asks services of AWS alone, at whatever host.
+    `why` is the reason for which it is not governed. `is_of_aws` says that its library asks services
+    of AWS alone, at whatever host.
     """
     policy = None if inside.get() else _route.choose_policy(None)
     if policy is None or method != "POST":
@@ -36,7 +37,7 @@ def check(library: str, method: str, url: str, is_of_aws: bool = False) -> None:
         return
     named = _route.is_named(None, policy, host, address)
     if _asks_model(host, path, named) or is_of_aws and _OF_AWS.search(path):
-        _route.count_ungoverned(policy, f"POST {path} to {host}: requests of {library} are not governed")
+        _route.count_ungoverned(policy, f"POST {path} to {host}: {why}")
 
 
 def _asks_model(host: str, path: str, named: bool) -> bool:
@@ -55,7 +56,7 @@ def hook_botocore(lib: Any) -> Callable[[], None]:
     plain = session.send
 
     def send(self: Any, request: Any) -> Any:
-        check("botocore", request.method.upper(), request.url, is_of_aws=True)
+        check("requests of botocore are signed by then", request.method.upper(), request.url, is_of_aws=True)
         return plain(self, request)
 
     session.send = send

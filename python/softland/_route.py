@@ -12,6 +12,8 @@ from ._state import Policy, find_run, log, process
 GOVERN, PASS, NAME = "govern", "pass", "name"
 # Different warnings that are given at most.
 _MOST_WARNINGS = 1000
+# Ends of paths that count tokens, which costs nothing.
+_COUNTS = ("/count_tokens", "/input_tokens")
 
 
 def choose_policy(own: Policy | None) -> Policy | None:
@@ -81,7 +83,7 @@ def check_unknown(
 
     Raises GovernorError if a limit of money holds.
     """
-    if not _speaks_to_model(body):
+    if path.endswith(_COUNTS) or not _speaks_to_model(body):
         return
     address = f"{host}:{port}" if port is not None else host
     what = f'POST {path} to {address}, which is no known provider: hosts=["{address}"] governs it'

@@ -18,8 +18,19 @@ Report = tuple[Optional[str], Optional[str], Optional[str], Optional[float], int
 class Run:
     """A run: everything that is asked within its `with` block, in its threads and tasks too.
 
-    Made by `softland.run()`. What it tells is true at any time, also while the run goes on.
+    Made by `softland.run()`. What it tells is true at any time, also while the run goes on:
+    `outcome`, `reason`, `answered_by`, `cost_usd`, `tool_calls`, `turns`, `runs`, `ungoverned`,
+    `id`, `name` and `session`.
     """
+
+    #: The name that the program gave it.
+    name: str | None
+    #: What softland calls it in the ledger, in events and to a gateway.
+    id: str
+    #: The session that it shares `session_cost_limit_usd` with, if it was named.
+    session: str | None
+    #: Requests to a model within the run that were not governed.
+    ungoverned: int
 
     def __init__(
         self, name: str | None, policy: Policy | None, session: str | None = None
@@ -30,15 +41,12 @@ class Run:
             )
         self.name = name
         self.policy = policy
-        #: The session that it shares `session_cost_limit_usd` with, if it was named.
         self.session = session
         slug = re.sub(r"[^0-9A-Za-z._-]+", "-", name or "run").strip("-") or "run"
-        #: What softland calls it in the ledger, in events and to a gateway.
         self.id = f"{slug[:64]}-{secrets.token_hex(4)}"
         # The runs around it, the innermost first.
         self.around: list[Run] = []
         self.closed = False
-        #: Requests to a model within the run that were not governed.
         self.ungoverned = 0
         self._token: Any = None
         self._kept: Report | None = None
@@ -109,7 +117,8 @@ class Run:
     def outcome(self) -> str | None:
         """How the run ended: `answered`, `landed`, `stopped`, `failed` or `cancelled`.
 
-        None while it goes on, or if nothing was asked. Of several conversations, the newest one's.
+        None while it goes on, also if an exception left it before its end; and if nothing was asked
+        with tools: other requests are only counted. Of several conversations, the newest one's.
         """
         return self._report()[0]
 

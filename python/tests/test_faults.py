@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import importlib
 import logging
 import os
 import re
@@ -500,6 +501,48 @@ def test_wrong_keys_are_named():
         softland.install(on_failure="ignore")
 
 
+def test_an_argument_that_a_client_does_not_have_is_named_with_what_is_near():
+    for call, told in [
+        (lambda: softland.Client(tool_call_limit=4), "did you mean tool_calls_limit?"),
+        (lambda: softland.AsyncClient(timeuot=4), "did you mean timeout?"),
+        (lambda: softland.Transport(tool_call_limit=4), "did you mean tool_calls_limit?"),
+        (lambda: softland.Transport(httpx2.AsyncHTTPTransport()), "use softland.AsyncTransport"),
+        (lambda: softland.AsyncTransport(httpx2.HTTPTransport()), "use softland.Transport"),
+    ]:
+        with pytest.raises(TypeError, match=re.escape(told)):
+            call()
+
+
+def test_the_types_name_every_policy_key():
+    keys = softland._native.policy_keys()
+    assert sorted(importlib.import_module("softland._keys").PolicyKeys.__annotations__) == sorted(keys)
+
+
+def test_what_is_wrong_in_a_config_is_told_with_its_place(tmp_path):
+    config = tmp_path / "c#1.toml"
+    price = '[[price]]\nmodel = "m"\ninput = 3\n'
+    for text, told in [
+        (price, f"{config}: the price of `m`: `output` is required"),
+        ("[policy.mine]\nturns_limit = -1\n", f"{config}: [policy.mine]: "),
+        ("[policy.mine]\nturn_limit = 1\n", "did you mean `turns_limit`"),
+        ("[policy.my]\nturns_limit = 1\n", f"{config} has no [policy.mine]; it has my"),
+    ]:
+        config.write_text(text)
+        with pytest.raises(ValueError, match=re.escape(told)):
+            softland.install(f"{config}#mine")
+    # A built-in policy takes the prices of a config.
+    config.write_text(price + "output = 15\n")
+    softland.install(f"{config}#coding")
+
+
+def test_a_count_of_tokens_at_an_unknown_host_passes_under_a_limit_of_money(sim):
+    server = sim("looper")
+    softland.install(cost_limit_usd=1)
+    client = anthropic.Anthropic(base_url=server.url, api_key="k", http_client=httpx2.Client())
+    counted = client.messages.count_tokens(model="claude-sonnet-5-5", messages=[{"role": "user", "content": "a"}])
+    assert counted.input_tokens > 0
+
+
 def test_a_time_limit_lands_a_run(sim):
     server = sim("slow")
     softland.install(hosts=[server.host], time_limit="300ms", reserve_time="100ms")
@@ -507,6 +550,24 @@ def test_a_time_limit_lands_a_run(sim):
     with softland.run() as run:
         answer, _ = run_loop(client, "anthropic", stream=True)
     assert answer.strip() and run.reason == "time"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("protocol", ["anthropic", "chat", "responses"])
+def test_softland_answers_where_the_provider_is_slower_than_the_time_limit(sim, protocol, is_async, stream):
+    """The SDK does not repeat anything here: the same call gets the answer."""
+    server = sim("slow")
+    softland.install(hosts=[server.host], time_limit="300ms", reserve_time="100ms")
+    kind = httpx2.AsyncClient if is_async else httpx2.Client
+    client = clients(protocol, server.url, kind(), is_async=is_async).with_options(max_retries=0)
+    with softland.run() as run:
+        if is_async:
+            answer, _ = asyncio.run(run_loop_async(client, protocol, stream=stream))
+        else:
+            answer, _ = run_loop(client, protocol, stream=stream)
+    assert answer.startswith("[This answer is softland's, not the model's.]")
+    assert (run.outcome, run.reason, run.answered_by) == ("stopped", "time", "local")
 
 
 def test_a_ledger_has_what_runs_did(sim, tmp_path):

@@ -6,7 +6,10 @@ mod send;
 mod unasked;
 mod watched;
 
+use std::future::{Future as _, pending, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -586,9 +589,13 @@ impl Drop for GovernedRequest {
     }
 }
 
+/// Waits until a deadline, forever without one. A deadline that has passed is noticed at once, before
+/// the runtime's timers: a host may poll this for the first time after a wait of its own.
 async fn wait_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
+    let Some(deadline) = deadline else { return pending().await };
+    let mut timer = pin!(sleep_until(deadline));
+    poll_fn(
+        |cx| if Instant::now() >= deadline { Poll::Ready(()) } else { timer.as_mut().poll(cx) },
+    )
+    .await;
 }

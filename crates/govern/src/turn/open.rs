@@ -525,7 +525,7 @@ fn unbounded_remark(tool: &str) -> String {
 fn refuse_unpriceable(target: &Target, what: &str) -> Response<Body> {
     let message = format!(
         "softland: no price is known of {what}, so the cost limit cannot be enforced; add a \
-         [[price]] for the model to the gateway's config"
+         [[price]] for the model to the config"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
 }
@@ -533,7 +533,7 @@ fn refuse_unpriceable(target: &Target, what: &str) -> Response<Body> {
 fn refuse_unpriced(target: &Target, model: &str) -> Response<Body> {
     let message = format!(
         "softland: no price is known of the model `{model}`, so its cost limit cannot be enforced; \
-         add a [[price]] for it to the gateway's config"
+         add a [[price]] for it to the config"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
 }
