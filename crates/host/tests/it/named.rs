@@ -3,11 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use softland_host::core::policy::PolicyValue;
 use softland_host::govern::GovernSettings;
-use softland_host::{PolicySource, RunAround, RunName, RunReport, make_settings};
+use softland_host::{PolicySource, RunAround, RunName, RunReport, Step, make_settings};
 
 use crate::support::{Answer, Program, add_round, question, settings_with};
 
@@ -108,6 +109,27 @@ fn p03_a_run_within_a_run_has_no_more_time_than_that() {
     let open = settings_with_time("1h");
     ask(&mut program, named("other", &[("outer", &open)]), &question_about("time"));
     assert_eq!(report(&program, "other").reason, None);
+}
+
+#[test]
+fn p08_a_provider_that_is_slower_than_the_limit_is_no_failure() {
+    let keys = [("time_limit", "120ms"), ("reserve_time", "40ms")]
+        .map(|(key, value)| (key.to_owned(), PolicyValue::Text(value.to_owned())));
+    let source = PolicySource { keys: keys.to_vec(), ..PolicySource::default() };
+    let mut program = Program::new("reader", &[]);
+    program.settings = Arc::new(make_settings(&source).unwrap());
+    let mut call = program.begin_named(&question(false), Some(named("job", &[])));
+    let mut step = call.advance(true);
+    // The request, and the one that asks for the answer in the time that was kept.
+    for sent in 0..2 {
+        let Step::Send(outgoing) = step else { panic!("{sent} requests were sent: {step:?}") };
+        std::thread::sleep(outgoing.time_left.unwrap() + Duration::from_millis(20));
+        step = call.fail("ReadTimeout", true, true);
+    }
+    let Step::Answer { status, body, failed, .. } = step else { panic!("no answer: {step:?}") };
+    assert!(status == 200 && !failed && String::from_utf8_lossy(&body).contains(LOCAL));
+    let told = report(&program, "job");
+    assert_eq!((told.reason.as_deref(), told.answered_by), (Some("time"), Some("local")));
 }
 
 fn settings_with_time(limit: &str) -> Arc<GovernSettings> {
