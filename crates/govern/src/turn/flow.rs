@@ -2,14 +2,12 @@
 //! when the client disconnects.
 
 mod broken;
+mod deadline;
 mod send;
 mod unasked;
 mod watched;
 
-use std::future::{Future as _, pending, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +21,7 @@ use softland_session::{
 use tokio::time::{Instant, sleep_until};
 
 use self::broken::SilenceWatch;
+use self::deadline::wait_until;
 use self::unasked::explain_remark;
 use super::account::RequestAccount;
 use super::open::{BegunExchange, RequestSetup};
@@ -587,15 +586,4 @@ impl Drop for GovernedRequest {
         let done = self.give_up();
         self.close_now(done);
     }
-}
-
-/// Waits until a deadline, forever without one. A deadline that has passed is noticed at once, before
-/// the runtime's timers: a host may poll this for the first time after a wait of its own.
-async fn wait_until(deadline: Option<Instant>) {
-    let Some(deadline) = deadline else { return pending().await };
-    let mut timer = pin!(sleep_until(deadline));
-    poll_fn(
-        |cx| if Instant::now() >= deadline { Poll::Ready(()) } else { timer.as_mut().poll(cx) },
-    )
-    .await;
 }
