@@ -1,5 +1,7 @@
 //! Requests to the engine over HTTP.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -51,6 +53,8 @@ impl std::error::Error for EngineFailure {}
 pub struct EngineClient {
     http: Client,
     base: Url,
+    /// True once anything has answered at the address.
+    reached: Arc<AtomicBool>,
 }
 
 impl EngineClient {
@@ -81,7 +85,18 @@ impl EngineClient {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(|error| invalid(&error))?;
-        Ok(Self { http, base })
+        Ok(Self { http, base, reached: Arc::default() })
+    }
+
+    /// Returns true once anything has answered at the engine's address.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    /// Has the client think that the engine has answered.
+    #[cfg(test)]
+    pub(crate) fn mark_reached(&self) {
+        self.reached.store(true, Ordering::Relaxed);
     }
 
     /// Starts a run. A run that was started before goes on as it is.
@@ -178,16 +193,29 @@ impl EngineClient {
         self.send(request.header(ACCEPT, "application/json")).await
     }
 
+    /// Returns the engine's address as it is shown to people.
+    pub(crate) fn shown_address(&self) -> String {
+        show_address(self.base.as_str())
+    }
+
     fn url_of(&self, path: &str) -> Result<Url, EngineFailure> {
         self.base.join(path).map_err(unreadable)
     }
 
     async fn send(&self, request: reqwest::RequestBuilder) -> Result<Bytes, EngineFailure> {
-        let place = show_address(self.base.as_str());
+        let place = self.shown_address();
         let unreached = |error: reqwest::Error| {
-            EngineFailure::new(format!("the engine at {place}: {}", root_cause(&error)), true)
+            let message = match error.is_timeout() && !error.is_connect() {
+                true => {
+                    self.reached.store(true, Ordering::Relaxed);
+                    no_worker_answers(&place)
+                }
+                false => format!("the engine at {place}: {}", root_cause(&error)),
+            };
+            EngineFailure::new(message, true)
         };
         let response = request.send().await.map_err(unreached)?;
+        self.reached.store(true, Ordering::Relaxed);
         let status = response.status();
         let body = response.bytes().await.map_err(unreached)?;
         if status.is_success() {
@@ -203,6 +231,14 @@ impl EngineClient {
         let passing = status.is_server_error();
         Err(EngineFailure::new(format!("the engine at {place}: {status}: {message}"), passing))
     }
+}
+
+/// Describes an engine that has taken a request and gives no answer: it waits for a worker.
+pub(crate) fn no_worker_answers(place: &str) -> String {
+    format!(
+        "the engine at {place} has taken the request, and no worker answers it: start one with \
+         softland worker"
+    )
 }
 
 /// Returns an address as it is shown to people: without user and password.

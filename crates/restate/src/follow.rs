@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use softland_agent::Event;
 use softland_agent::durable::{EventReader, OpenRuns, RunEnd};
+use tokio::time::Instant;
 
-use crate::client::{EngineClient, EngineFailure};
+use crate::client::{EngineClient, EngineFailure, no_worker_answers};
 use crate::status::EngineState;
 
 /// The delays between two looks: short after an event, longer while nothing happens.
@@ -15,6 +17,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(2);
 /// The time for which an engine or a worker may be away.
 const AWAY: Duration = Duration::from_secs(600);
+/// The time without an answer after which it is said that no worker answers.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// A remark about the run for the person who follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,22 +77,25 @@ pub async fn follow_run(
     note: &mut (dyn FnMut(FollowNote) + Send),
 ) -> Result<(), FollowError> {
     let (mut reader, mut number, mut delay) = (EventReader::default(), 0, SHORTEST);
-    let (mut quiet, mut away, mut said) = (Duration::ZERO, Duration::ZERO, None);
+    let (mut quiet, mut away, mut said) = (Duration::ZERO, None, None);
     let mut open = OpenRuns::default();
     // An unknown run is told at once, and the end of a run that has no event left.
     let mut look = true;
     loop {
-        let piece = match client.fetch_piece(run, number).await {
+        let piece = match fetch_piece(client, run, number, &mut said, note).await {
             Ok(piece) => piece,
-            Err(failure) if failure.is_passing() && away < AWAY => {
+            Err(failure) if failure.is_passing() && client.was_reached() => {
+                // An engine that was reached once may come back.
+                if away.get_or_insert_with(Instant::now).elapsed() >= AWAY {
+                    return Err(failure.into());
+                }
                 say_once(&mut said, FollowNote::Away(failure.to_string()), note);
                 tokio::time::sleep(LONGEST).await;
-                away += LONGEST;
                 continue;
             }
             Err(failure) => return Err(failure.into()),
         };
-        away = Duration::ZERO;
+        away = None;
         if !piece.is_empty() {
             let events = reader.push_piece(&piece);
             for event in events.map_err(|error| FollowError::Unreadable(error.to_string()))? {
@@ -119,6 +126,24 @@ pub async fn follow_run(
         quiet += delay;
         delay = (delay * 2).min(LONGEST);
     }
+}
+
+/// Returns a piece of the events. Says after a while that no worker answers.
+async fn fetch_piece(
+    client: &EngineClient,
+    run: &str,
+    number: u64,
+    said: &mut Option<FollowNote>,
+    note: &mut (dyn FnMut(FollowNote) + Send),
+) -> Result<Bytes, EngineFailure> {
+    let fetching = client.fetch_piece(run, number);
+    tokio::pin!(fetching);
+    tokio::select! {
+        piece = &mut fetching => return piece,
+        () = tokio::time::sleep(SLOW) => {}
+    }
+    say_once(said, FollowNote::Away(no_worker_answers(&client.shown_address())), note);
+    fetching.await
 }
 
 fn say_once(

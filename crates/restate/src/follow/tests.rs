@@ -38,3 +38,40 @@ async fn e13_a_run_that_the_engine_was_told_to_end_is_told_as_cancelled() {
     };
     assert_eq!(report.ended.outcome, Outcome::Cancelled);
 }
+
+/// Follows a run at an address where nobody listens, after `before`. Returns the failure, and the time
+/// that it took.
+async fn follow_nobody(before: impl AsyncFn(&EngineClient)) -> (FollowError, Duration) {
+    let client = EngineClient::new("http://127.0.0.1:9").unwrap();
+    before(&client).await;
+    let began = Instant::now();
+    let failure = follow_run(&client, "run-1", &mut |_| {}, &mut |_| {}).await.unwrap_err();
+    (failure, began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn e16_an_engine_that_was_never_reached_is_not_waited_for() {
+    let (failure, took) = follow_nobody(async |_| {}).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let FollowError::Engine(failure) = failure else { panic!("{failure:?}") };
+    assert!(failure.to_string().contains("http://127.0.0.1:9: "), "{failure}");
+    let (_, took) = follow_nobody(async |client| client.mark_reached()).await;
+    assert!(took >= AWAY && took < AWAY * 2, "one that was reached may come back: {took:?}");
+}
+
+/// Nothing answers a request that the engine has taken.
+#[tokio::test(start_paused = true)]
+async fn e16_a_worker_that_does_not_answer_is_told_as_such() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = EngineClient::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let failure = client.list_runs().await.unwrap_err();
+    assert!(failure.to_string().contains("start one with softland worker"), "{failure}");
+    let mut notes = Vec::new();
+    let mut note = |said: FollowNote| notes.push(said);
+    let mut hear = |_: &Event| {};
+    let following = follow_run(&client, "run-1", &mut hear, &mut note);
+    assert!(tokio::time::timeout(SLOW * 2, following).await.is_err(), "it waits");
+    assert!(
+        matches!(notes.as_slice(), [FollowNote::Away(why)] if why.contains("no worker answers"))
+    );
+}
