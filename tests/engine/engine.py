@@ -43,6 +43,9 @@ def check_commands(stack):
     assert json.loads(rows)["run"] == run, rows
     _, said = stack.softland("cancel", run, "--engine", stack.url)
     assert said.strip().endswith(f"{run} has ended"), said
+    lines, _ = stack.softland("run", "ghost", "Go.", "--engine", stack.url, "--format", "json", status=2)
+    refused = told([json.loads(line) for line in lines.splitlines()])
+    assert (refused["outcome"], refused["reason"]) == ("failed", "setup"), refused
     for words, why in [(("run", "ghost", "Go."), "the worker has no agent `ghost`; its agents are: "),
                        (("run", "--attach", "run-none"), "no run run-none is kept at"),
                        (("cancel", "run-none"), "no run run-none is kept at")]:

@@ -13,6 +13,8 @@ def told(events):
     for run, of in runs.items():
         assert [event["seq"] for event in of] == list(range(len(of))), f"{run}: events are missing or told twice"
         ends = [event for event in of if event["event"] in ("done", "error")]
+        calls, results = ([event["id"] for event in of if event["event"] == kind] for kind in ("tool_execute", "tool_result"))
+        assert sorted(calls) == sorted(results), f"{run}: calls and results do not match"
         assert len(ends) == 1 and of[-1] is ends[0], f"{run}: {len(ends)} ends"
     assert events[-1]["run"] == events[0]["run"]
     return events[-1]

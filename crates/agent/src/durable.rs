@@ -26,6 +26,7 @@
 //!   response is held back until the response is recorded, because a resumed run would not see it
 //!   again. So every event is published once, in order.
 
+mod ends;
 mod event_reader;
 mod handler;
 mod live_run;

@@ -87,7 +87,9 @@ type RunResult = Result<(Report, OutputLoss), SetupError>;
 /// Returns the exit status of an ended run. An answer that could not be written is not a success.
 fn exit_status(report: &Report, lost: OutputLoss) -> u8 {
     match (report.ended.outcome, report.answered_by) {
-        (Outcome::Failed, _) if report.ended.reason == Reason::Journal => status::USAGE,
+        (Outcome::Failed, _) if matches!(report.ended.reason, Reason::Journal | Reason::Setup) => {
+            status::USAGE
+        }
         (Outcome::Failed, _) => status::PROVIDER,
         _ if lost == OutputLoss::Failed => status::USAGE,
         _ if lost == OutputLoss::Closed => status::CANCELLED,

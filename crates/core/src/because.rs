@@ -53,6 +53,8 @@ reasons! {
     User = "user",
     /// The run's journal cannot be kept.
     Journal = "journal",
+    /// The run could not begin.
+    Setup = "setup",
 }
 
 impl fmt::Display for Reason {

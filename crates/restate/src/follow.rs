@@ -34,7 +34,7 @@ pub enum FollowNote {
 pub enum FollowError {
     /// The engine knows no such run.
     Unknown,
-    /// The run was refused before it began.
+    /// The run was refused before it began, by a build that told no event of it.
     Refused(String),
     /// The engine has paused the run.
     Paused {

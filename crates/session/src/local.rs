@@ -297,7 +297,9 @@ mod tests {
     fn a_local_answer_is_found_again_with_its_reason() {
         let mut becauses: Vec<Because> = Reason::ALL
             .iter()
-            .filter(|reason| !matches!(reason, Reason::Final | Reason::User | Reason::Journal))
+            .filter(|reason| {
+                !matches!(reason, Reason::Final | Reason::User | Reason::Journal | Reason::Setup)
+            })
             .map(|reason| Because::from_counts(reason.clone(), 3, 3))
             .collect();
         becauses.push(Because::from_counts(Reason::Tool("a of b".into()), 5, 5));

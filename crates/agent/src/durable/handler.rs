@@ -131,7 +131,7 @@ impl Progress {
                     Ok(prepared) => prepared,
                     // A run that has begun waits for a process that can go on with it.
                     Err(why) if self.is_recorded => return Err(StepError::from_text(why)),
-                    Err(why) => return Ok(Step::refusal(why)),
+                    Err(why) => return Ok(Step::refusal(&run.run, why)),
                 };
                 let recorded = std::mem::take(&mut self.recorded);
                 none.insert(LiveRun::begin(prepared, recorded, run.clone())?)

@@ -67,6 +67,7 @@ impl std::error::Error for StepError {}
 /// Dropped, it ends at once, like the process of a run that is killed.
 #[derive(Debug)]
 pub(super) struct LiveRun {
+    run: String,
     log: Arc<StepLog>,
     /// `None` once the run has ended.
     running: Option<JoinHandle<Result<Report, SetupError>>>,
@@ -114,7 +115,7 @@ impl LiveRun {
             drop(resources);
             report
         });
-        Ok(Self { log, running: Some(running), is_first: true })
+        Ok(Self { run, log, running: Some(running), is_first: true })
     }
 
     /// Waits for the next step. A step that was returned counts as lost until `confirm_step`. A run
@@ -137,7 +138,7 @@ impl LiveRun {
         }
         match refused {
             Some(why) if is_recorded => return Err(StepError::from_text(why)),
-            Some(why) => return Ok(Step::refusal(why)),
+            Some(why) => return Ok(Step::refusal(&self.run, why)),
             None => {}
         }
         // Events that are held come with the last step.

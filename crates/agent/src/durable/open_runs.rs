@@ -1,7 +1,10 @@
 //! The runs of a tree that have not told their end, for a tree that an engine has ended.
 
+use std::collections::BTreeMap;
+
 use softland_session::core::{Outcome, Reason, RunEnding};
 
+use super::ends::error_event;
 use crate::event::{Event, EventKind, Report, UsageTotal};
 use crate::journal::now_rfc3339;
 
@@ -11,6 +14,8 @@ use crate::journal::now_rfc3339;
 pub struct OpenRuns {
     /// In the order of their beginning.
     runs: Vec<SeenRun>,
+    /// The place of each run.
+    places: BTreeMap<String, usize>,
 }
 
 /// What a run's events have shown.
@@ -26,6 +31,8 @@ struct SeenRun {
     ts: Option<String>,
     turn: u64,
     tool_calls: u64,
+    /// The id and the name of each call without a result, in the order of their beginning.
+    open_calls: Vec<(String, String)>,
     /// With that of the runs below it.
     usage: UsageTotal,
 }
@@ -39,8 +46,16 @@ impl OpenRuns {
             run.has_ended |= event.kind.is_terminal();
         }
         match &event.kind {
-            EventKind::ToolExecute { .. } => {
-                self.runs.get_mut(at).into_iter().for_each(|run| run.tool_calls += 1);
+            EventKind::ToolExecute { id, name, .. } => {
+                if let Some(run) = self.runs.get_mut(at) {
+                    run.tool_calls += 1;
+                    run.open_calls.push((id.clone(), name.clone()));
+                }
+            }
+            EventKind::ToolResult { id, .. } => {
+                if let Some(run) = self.runs.get_mut(at) {
+                    run.open_calls.retain(|(open, _)| open != id);
+                }
             }
             EventKind::Child { child_run, .. } => {
                 let child = self.place_of(child_run);
@@ -54,8 +69,9 @@ impl OpenRuns {
         }
     }
 
-    /// Returns an end for each run without one, the first run's last. What the runs have cost is
-    /// unknown, since requests may have been under way.
+    /// Returns the events that end each run without an end, the first run's last: a result for each of
+    /// its calls that has none, and the terminal event. What the runs have cost is unknown, since
+    /// requests may have been under way.
     #[must_use]
     pub fn cancelled_ends(mut self, first: &str) -> Vec<Event> {
         self.place_of(first);
@@ -63,14 +79,15 @@ impl OpenRuns {
         // A stable order: the newest run first.
         open.reverse();
         open.sort_by_key(|run| run.run == first);
-        open.into_iter().map(SeenRun::into_cancelled_end).collect()
+        open.into_iter().flat_map(SeenRun::into_cancelled_end).collect()
     }
 
     /// Returns the place of a run, which is made if the run is new.
     fn place_of(&mut self, run: &str) -> usize {
-        if let Some(at) = self.runs.iter().position(|seen| seen.run == run) {
-            return at;
+        if let Some(at) = self.places.get(run) {
+            return *at;
         }
+        self.places.insert(run.to_owned(), self.runs.len());
         self.runs.push(SeenRun { run: run.to_owned(), ..SeenRun::default() });
         self.runs.len() - 1
     }
@@ -87,8 +104,15 @@ impl OpenRuns {
 }
 
 impl SeenRun {
-    fn into_cancelled_end(self) -> Event {
-        let message = "cancelled".to_owned();
+    fn into_cancelled_end(self) -> Vec<Event> {
+        let ts = self.ts.unwrap_or_else(now_rfc3339);
+        let result = |(seq, (id, name)): (u64, (String, String))| {
+            let content = format!("{name}: cancelled");
+            let kind = EventKind::ToolResult { id, name, ok: false, content, ms: 0 };
+            let (ts, run) = (ts.clone(), self.run.clone());
+            Event { v: 1, seq, ts, run, turn: self.turn, replayed: false, kind }
+        };
+        let mut events: Vec<Event> = (self.next..).zip(self.open_calls).map(result).collect();
         let report = Report {
             ended: RunEnding::without_limit(Outcome::Cancelled, Reason::User),
             answer: None,
@@ -98,17 +122,11 @@ impl SeenRun {
             usage: self.usage,
             cost_usd: None,
             resume: None,
-            failure: Some(message.clone()),
+            failure: Some("cancelled".to_owned()),
         };
-        Event {
-            v: 1,
-            seq: self.next,
-            ts: self.ts.unwrap_or_else(now_rfc3339),
-            run: self.run,
-            turn: self.turn,
-            replayed: false,
-            kind: EventKind::Error { message, report: Box::new(report) },
-        }
+        let seq = self.next + u64::try_from(events.len()).unwrap_or(0);
+        events.push(error_event(self.run, (seq, ts), report));
+        events
     }
 }
 
@@ -168,6 +186,34 @@ mod tests {
         );
         assert_eq!(last.cost_usd, None, "a request may have been under way");
         assert_eq!(report(&ends[0]).usage.input, 1000);
+    }
+
+    #[test]
+    fn each_call_without_a_result_gets_one() {
+        let call = |id: &str| {
+            let (id, name) = (id.to_owned(), "note".to_owned());
+            EventKind::ToolExecute { id, name, input: serde_json::Value::Null }
+        };
+        let (id, name) = ("toolu_1".to_owned(), "note".to_owned());
+        let result = EventKind::ToolResult { id, name, ok: true, content: String::new(), ms: 1 };
+        let mut open = OpenRuns::default();
+        for (seq, kind) in
+            [call("toolu_1"), call("toolu_2"), result, call("toolu_3")].into_iter().enumerate()
+        {
+            open.push_event(&event("r", seq as u64, kind));
+        }
+        let ends = open.cancelled_ends("r");
+        let told: Vec<_> = ends
+            .iter()
+            .map(|end| match &end.kind {
+                EventKind::ToolResult { id, ok: false, content, .. } => {
+                    (end.seq, format!("{id} {content}"))
+                }
+                kind => (end.seq, if kind.is_terminal() { "end" } else { "other" }.to_owned()),
+            })
+            .collect();
+        let expected = [(4, "toolu_2 note: cancelled"), (5, "toolu_3 note: cancelled"), (6, "end")];
+        assert_eq!(told, expected.map(|(seq, what)| (seq, what.to_owned())));
     }
 
     #[test]

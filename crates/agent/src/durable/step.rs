@@ -3,6 +3,8 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
+use super::ends::refused_end;
+
 /// The version of the format.
 const VERSION: u32 = 1;
 
@@ -27,7 +29,7 @@ pub(super) struct Step {
 pub enum RunEnd {
     /// The run has ended. Its terminal event says how.
     Ended,
-    /// The run was refused before it began, for this reason.
+    /// The run was refused before it began, for this reason. Its only event says so.
     Refused(String),
 }
 
@@ -45,8 +47,12 @@ struct StepHead {
 
 impl Step {
     /// Returns the only step of a run that is refused for this reason.
-    pub(super) fn refusal(why: String) -> Self {
-        Self { first: true, end: Some(RunEnd::Refused(why)), ..Self::default() }
+    pub(super) fn refusal(run: &str, why: String) -> Self {
+        // An event always has a form.
+        let mut event = serde_json::to_vec(&refused_end(run, &why)).unwrap_or_default();
+        event.push(b'\n');
+        let (events, records) = (event.into(), Bytes::new());
+        Self { first: true, records, events, end: Some(RunEnd::Refused(why)) }
     }
 
     pub(super) fn to_bytes(&self) -> Bytes {

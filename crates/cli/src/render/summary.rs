@@ -65,6 +65,7 @@ fn describe_reason(report: &Report) -> String {
         (Reason::User, None) => "by you".to_owned(),
         (Reason::Budget, None) => "the budget of its account was used up".to_owned(),
         (Reason::Journal, None) => "the journal could not be written".to_owned(),
+        (Reason::Setup, None) => "the run could not begin".to_owned(),
         (reason, None) => reason.to_string(),
     }
 }

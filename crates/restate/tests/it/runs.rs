@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use softland_agent::core::Outcome;
+use softland_agent::core::{Outcome, Reason};
 use softland_agent::journal::new_run_id;
 use softland_agent::{Event, EventKind, Report};
 use softland_restate::{EngineClient, EngineState, FollowError, RunRequest, follow_run};
@@ -169,9 +169,12 @@ async fn e09_unknown_runs_and_agents_are_told() {
     let run = new_run_id();
     assert!(matches!(follow(&client, &run).await, Err(FollowError::Unknown)));
     client.start_run(&run, &order("ghost")).await.unwrap();
-    let refused = follow(&client, &run).await;
-    let why = "the worker has no agent `ghost`".to_owned();
-    assert_eq!(refused.map(drop), Err(FollowError::Refused(why)));
+    let refused = follow(&client, &run).await.unwrap();
+    let [Event { kind: EventKind::Error { message, report }, .. }] = &refused[..] else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(message, "the worker has no agent `ghost`");
+    assert_eq!((report.ended.outcome, &report.ended.reason), (Outcome::Failed, &Reason::Setup));
     let state = client.find_state(&run).await.unwrap();
     assert!(matches!(state, EngineState::Ended { .. }), "{state:?}");
     let runs = client.list_runs().await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use softland_agent::core::{Millis, Outcome};
+use softland_agent::core::{Millis, Outcome, Reason};
 use softland_agent::durable::{
     DurableRun, EngineError, PreparedRun, RESULT_LIMIT, RunEnd, RunSource, run_with_engine,
 };
@@ -255,6 +255,11 @@ async fn e09_a_run_that_cannot_begin_is_refused_and_one_that_has_begun_waits() {
     let end = run_with_engine(&engine, nothing()).await;
     assert_eq!(end, Ok(RunEnd::Refused("there is no agent `ghost`".to_owned())));
     assert_eq!(run_with_engine(&engine, nothing()).await, end, "and it stays refused");
+    let [told] = &engine.events()[..] else { panic!("{:?}", engine.events()) };
+    let EventKind::Error { message, report } = &told.kind else { panic!("{told:?}") };
+    assert_eq!((told.run.as_str(), told.seq), ("run-1", 0));
+    assert_eq!((report.ended.outcome, &report.ended.reason), (Outcome::Failed, &Reason::Setup));
+    assert_eq!(message, "there is no agent `ghost`");
     // Another process had begun the run.
     let (agent, _) = once(&[json!({})]);
     let engine = MockEngine::with_crashes([(2, When::Recorded)]);
