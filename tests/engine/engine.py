@@ -43,6 +43,9 @@ def check_commands(stack):
     assert json.loads(rows)["run"] == run, rows
     _, said = stack.softland("cancel", run, "--engine", stack.url)
     assert said.strip().endswith(f"{run} has ended"), said
+    stack.softland("runs", "--delete", "run-none", "--engine", stack.url, status=2)
+    left = "SELECT id FROM sys_invocation WHERE target_service_name = 'SoftlandRunList'"
+    until(lambda: not stack.server.query(left), "lists and deletions leave nothing behind")
     lines, _ = stack.softland("run", "ghost", "Go.", "--engine", stack.url, "--format", "json", status=2)
     refused = told([json.loads(line) for line in lines.splitlines()])
     assert (refused["outcome"], refused["reason"]) == ("failed", "setup"), refused

@@ -174,7 +174,7 @@ async fn check_state(
             return Err(FollowError::Paused { invocation, failure });
         }
         Ok(EngineState::Ended { end: Some(RunEnd::Refused(why)), .. }) => {
-            return Err(FollowError::Refused(why));
+            Err(FollowError::Refused(why))
         }
         Ok(EngineState::Cancelled) => Ok(Look::Cancelled),
         Ok(EngineState::Ended { failure, .. }) => Err(FollowError::Ended(failure)),

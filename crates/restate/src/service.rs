@@ -187,7 +187,11 @@ pub(crate) struct ListService {
     pub(crate) admin: Admin,
 }
 
-#[restate_sdk::service(name = "SoftlandRunList", journal_retention = "0s")]
+#[restate_sdk::service(
+    name = "SoftlandRunList",
+    journal_retention = "0s",
+    idempotency_retention = "0s"
+)]
 impl ListService {
     /// Returns the newest runs.
     #[handler]

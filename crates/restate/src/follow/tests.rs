@@ -75,3 +75,28 @@ async fn e16_a_worker_that_does_not_answer_is_told_as_such() {
         matches!(notes.as_slice(), [FollowNote::Away(why)] if why.contains("no worker answers"))
     );
 }
+
+#[tokio::test]
+async fn e09_the_event_of_a_run_that_is_refused_between_two_looks_is_told() {
+    let looks = Mutex::new(0);
+    let fake = FakeEngine::start(move |request| match request {
+        "POST /SoftlandRun/run-1/piece" => {
+            let mut looks = looks.lock().unwrap();
+            *looks += 1;
+            let end = r#"{"v":1,"seq":0,"ts":"2026-11-29T00:00:00Z","run":"run-1","turn":0,"event":"error",
+                "message":"no","outcome":"failed","reason":"setup","turns":0,"tool_calls":0,"cost_usd":0,
+                "usage":{"input":0,"output":0,"cache_read":0,"cache_write":0}}"#;
+            let piece = format!("!{}\n", end.replace('\n', ""));
+            if *looks == 1 { Vec::new() } else { piece.into_bytes() }
+        }
+        "POST /SoftlandRun/run-1/state" => {
+            br#"{"ended":{"end":{"refused":"no"},"failure":null}}"#.to_vec()
+        }
+        other => panic!("{other}"),
+    })
+    .await;
+    let mut ends = 0;
+    let mut hear = |event: &Event| ends += usize::from(event.kind.is_terminal());
+    follow_run(&fake.client, "run-1", &mut hear, &mut |_| {}).await.unwrap();
+    assert_eq!(ends, 1);
+}
