@@ -183,6 +183,22 @@ async fn a_stream_says_what_was_done_to_it() {
     }
 }
 
+/// A stream for which nothing was sent says how its run ended, as any other does.
+#[tokio::test]
+async fn a_stream_of_softlands_own_says_how_its_run_ended() {
+    for api in APIS {
+        let upstream = Scripted::plays(vec![]).await;
+        let keys = [("cost_limit_usd", text("0.000001"))];
+        let gateway = Running::with(governed(&upstream.url(), &keys)).await;
+        let message = after_a_call(api, true).post(&gateway).await;
+        let (told, end) = (read(&message).comments, message.text());
+        let stopped = r#"softland {"outcome":"stopped","reason":"cost","limit":"#;
+        let [.., comment] = &told[..] else { panic!("{end}") };
+        assert!(comment.starts_with(stopped), "{told:?}");
+        assert!(end.find(comment).expect("it") < end.rfind("data: ").expect("an end"), "{end}");
+    }
+}
+
 /// A run's end is told: in headers of a whole response, and in a stream before its last event.
 #[tokio::test]
 async fn k18_the_end_of_a_run_is_told() {

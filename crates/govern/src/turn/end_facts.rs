@@ -1,6 +1,7 @@
 //! The end of a run, as the client is told of it: by headers of a whole response, and by a comment
 //! in a stream.
 
+use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
@@ -56,6 +57,13 @@ impl EndFacts {
     }
 }
 
+/// Returns a whole stream with a comment in front of its last event.
+pub(super) fn before_last_event(stream: &[u8], comment: &str) -> Bytes {
+    let events = stream.strip_suffix(b"\n\n").unwrap_or(stream);
+    let last = events.windows(2).rposition(|end| end == b"\n\n").map_or(0, |at| at + 2);
+    [&stream[..last], comment.as_bytes(), &stream[last..]].concat().into()
+}
+
 /// Returns an amount without its sign: the key or the header names the unit.
 fn plain(amount: &str) -> &str {
     amount.trim_start_matches('$')
@@ -70,23 +78,26 @@ impl GovernedRequest {
     }
 
     /// Tells a client that reads a stream how its run has ended: by a comment, in front of the bytes
-    /// that are left, which hold the stream's last event. There is none if no limit is set and
-    /// nothing was done.
+    /// that are left, which hold the stream's last event.
     pub(super) fn comment_end(&mut self, ending: Option<&RunEnding>) {
+        if let Some(comment) = self.end_comment(ending) {
+            let waiting = std::mem::take(&mut self.out.bytes);
+            self.out.bytes = [comment.into_bytes(), waiting].concat();
+        }
+    }
+
+    /// Returns the comment that tells a stream's client how the run has ended. There is none if no
+    /// limit is set and nothing was done.
+    pub(super) fn end_comment(&self, ending: Option<&RunEnding>) -> Option<String> {
         let policy = self.exchange.run().policy();
         let limited = policy.limits_work() || policy.limits_money();
         let told = limited || !self.account.budgets().is_empty() || self.record.has_intervened();
         if policy.is_observing() || !told || !self.exchange.is_streaming() || !self.comments() {
-            return;
+            return None;
         }
         let facts = self.end_facts(ending);
-        if facts.outcome.is_none() {
-            return;
-        }
-        if let Ok(json) = serde_json::to_string(&facts) {
-            let waiting = std::mem::take(&mut self.out.bytes);
-            self.out.bytes = [format!(": softland {json}\n\n").into_bytes(), waiting].concat();
-        }
+        facts.outcome?;
+        Some(format!(": softland {}\n\n", serde_json::to_string(&facts).ok()?))
     }
 
     /// Returns true if streams may have comments of softland's.
@@ -100,6 +111,18 @@ mod tests {
     use softland_session::core::{Because, Outcome, Quantity, Reason};
 
     use super::*;
+
+    #[test]
+    fn a_comment_stands_before_the_last_event() {
+        for (stream, wanted) in [
+            ("data: a\n\ndata: b\n\n", "data: a\n\n: c\n\ndata: b\n\n"),
+            ("data: a\n\n", ": c\n\ndata: a\n\n"),
+            ("data: a\n\ndata: b", "data: a\n\n: c\n\ndata: b"),
+            ("", ": c\n\n"),
+        ] {
+            assert_eq!(before_last_event(stream.as_bytes(), ": c\n\n"), wanted);
+        }
+    }
 
     #[test]
     fn the_facts_are_told_in_words_and_without_a_sign() {

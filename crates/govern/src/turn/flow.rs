@@ -24,6 +24,7 @@ use self::broken::SilenceWatch;
 use self::deadline::wait_until;
 use self::unasked::explain_remark;
 use super::account::RequestAccount;
+use super::end_facts::before_last_event;
 use super::open::{BegunExchange, RequestSetup};
 use super::record::RequestRecord;
 use crate::body::{Body, BodySender};
@@ -170,6 +171,8 @@ impl GovernedRequest {
         // booked twice.
         self.close_request(Some(done)).await;
         self.end_facts(ending.as_ref()).add_headers(&mut head);
+        let comment = self.end_comment(ending.as_ref());
+        let bytes = comment.map_or(bytes.clone(), |comment| before_last_event(&bytes, &comment));
         let mut response = http::Response::new(Body::from_bytes(bytes));
         *response.headers_mut() = head;
         response
