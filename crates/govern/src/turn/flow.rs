@@ -171,8 +171,10 @@ impl GovernedRequest {
         // booked twice.
         self.close_request(Some(done)).await;
         self.end_facts(ending.as_ref()).add_headers(&mut head);
-        let comment = self.end_comment(ending.as_ref());
-        let bytes = comment.map_or(bytes.clone(), |comment| before_last_event(&bytes, &comment));
+        let bytes = match self.end_comment(ending.as_ref()) {
+            Some(comment) => before_last_event(&bytes, &comment),
+            None => bytes,
+        };
         let mut response = http::Response::new(Body::from_bytes(bytes));
         *response.headers_mut() = head;
         response
