@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import softland
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
@@ -75,12 +73,10 @@ def test_text_tags(sim):
 
 
 def test_chat_endpoint(sim):
-    pytest.importorskip("fastapi")
     said, _ = run(sim("looper"), CHAT, "chat_endpoint.py")
     assert "[landed," in said
 
 
 def test_research_langchain(sim):
-    pytest.importorskip("langchain_anthropic")
     answer, told = run(sim("looper"), RUN, "research_langchain.py", "What of pricing?")
     assert answer.strip() and "landed" in told
