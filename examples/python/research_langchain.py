@@ -2,7 +2,7 @@
 
 At 80 % of the cost limit the model reads a warning once; at the limit it answers.
 
-    python research_langchain.py "What did we decide about pricing?"
+    python research_langchain.py "What did we decide about pricing?" 0.25
 """
 
 import sys
@@ -24,8 +24,8 @@ def tell(event: softland.Event) -> None:
         print(f"softland: {event['intervention']}: {event.get('text')}", file=sys.stderr)
 
 
-def main(question: str) -> None:
-    softland.install(cost_limit_usd=0.25, warn_at=0.8, tool_calls_limit=30, on_event=tell)
+def main(question: str, dollars: float) -> None:
+    softland.install(cost_limit_usd=dollars, warn_at=0.8, tool_calls_limit=30, on_event=tell)
     agent = create_agent("anthropic:claude-sonnet-5-5", tools=[read_file])
     with softland.run(name="research") as run:
         done = agent.invoke(
@@ -36,4 +36,4 @@ def main(question: str) -> None:
     print(f"{run.outcome} ({run.reason}), ${run.cost_usd:.4f}", file=sys.stderr)
 
 
-main(sys.argv[1])
+main(sys.argv[1], float(sys.argv[2]))

@@ -1,6 +1,6 @@
 """An autonomous loop that stops by itself when its money is spent, whatever it does.
 
-    python wallet_guard.py 0.05
+    python wallet_guard.py 0.50
 """
 
 import sys

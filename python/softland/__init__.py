@@ -148,14 +148,15 @@ def run(
 
     Everything that is asked in the block belongs to it, in its threads and tasks too. A run within
     a run is a sub-agent's and shares the budget of the run around it. With policy keys, the run has
-    limits of its own; else it has those of the run around it, or the installed ones.
+    limits of its own; else it has those of the run around it, of the client, or the installed ones.
+    Other arguments that it does not have are as they are around it.
 
     Runs of one `session` share `session_cost_limit_usd`, those of other processes too if they have
     the same `shared` store. Without a name, the outermost run is the session of those within it.
 
     `install()` or a client of softland's does the governing; a run only names what belongs together.
     """
-    own = policy is not None or bool(keys) or bool(hosts) or bool(tags)
+    says_something = policy or keys or hosts or tags or on_failure or allow_unmetered
     made = Policy(
         policy,
         hosts=hosts,
@@ -164,4 +165,4 @@ def run(
         tags=tags,
         keys=dict(keys),
     )
-    return Run(name, made if own else None, session)
+    return Run(name, made if says_something else None, session)

@@ -75,8 +75,7 @@ class _Request:
 
     def choose_way(self, policy: Policy) -> str | None:
         host, url = (self.url.host or "").lower(), self.url
-        port = None if url.is_default_port() else url.port
-        return _route.choose_way(None, policy, self.method, host, port, url.path)
+        return _route.choose_way(None, policy, self.method, host, url.port, url.path)
 
     @property
     def body(self) -> bytes | None:

@@ -91,6 +91,8 @@ def Transport(inner: Any = None, *, http: str | None = None, **arguments: Any) -
     inner = lib.HTTPTransport() if inner is None else inner
 
     class GovernedTransport(lib.BaseTransport):  # type: ignore[misc, name-defined]
+        _softland = policy
+
         def handle_request(self, request: Any) -> Any:
             return _http.govern_sync(lib, policy, request, inner.handle_request)
 
@@ -109,6 +111,8 @@ def AsyncTransport(inner: Any = None, *, http: str | None = None, **arguments: A
     inner = lib.AsyncHTTPTransport() if inner is None else inner
 
     class GovernedAsyncTransport(lib.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+        _softland = policy
+
         async def handle_async_request(self, request: Any) -> Any:
             return await _http.govern_async(lib, policy, request, inner.handle_async_request)
 

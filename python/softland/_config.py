@@ -22,6 +22,8 @@ class Source:
 
 def read_policy(policy: str | None) -> Source:
     """Reads a policy's name. `FILE.toml#NAME` reads the file."""
+    if policy is not None and not isinstance(policy, str):
+        raise TypeError(f'policy must be a name or "FILE.toml#NAME"; found {policy!r}')
     if policy is None or "#" not in policy:
         return Source(policy)
     path, _, name = policy.rpartition("#")

@@ -26,6 +26,11 @@ def make_error(message: str) -> GovernorError:
     if not bases:
         return GovernorError(message)
     if bases not in _made:
-        about = {"__module__": "softland", "__doc__": GovernorError.__doc__}
+        about = {
+            "__module__": "softland",
+            "__doc__": GovernorError.__doc__,
+            # The class is made anew where it is unpickled, as in the parent of a pool's process.
+            "__reduce__": lambda error: (make_error, error.args),
+        }
         _made[bases] = type("GovernorError", (GovernorError, *bases), about)
     return _made[bases](message)

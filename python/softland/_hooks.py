@@ -29,16 +29,21 @@ if hasattr(os, "register_at_fork"):
 _undo: dict[str, Callable[[], None]] = {}
 
 
+def _find_own(client: Any, request: Any) -> Any:
+    """Returns the policy of the transport that a client sends a request by, if it is softland's."""
+    return getattr(client._transport_for_url(request.url), "_softland", None)
+
+
 def _hook_httpx(lib: Any) -> Callable[[], None]:
     """Hooks the method of the clients behind which every transport lies."""
     sync, unsync = lib.Client._send_single_request, lib.AsyncClient._send_single_request
 
     def send_sync(self: Any, request: Any) -> Any:
-        own = getattr(self, "_softland", None)
+        own = _find_own(self, request)
         return _http.govern_sync(lib, own, request, lambda sent: sync(self, sent))
 
     async def send_async(self: Any, request: Any) -> Any:
-        own = getattr(self, "_softland", None)
+        own = _find_own(self, request)
         return await _http.govern_async(lib, own, request, lambda sent: unsync(self, sent))
 
     lib.Client._send_single_request = send_sync

@@ -181,7 +181,11 @@ def _add_own(response: Any, headers: list[tuple[bytes, bytes]]) -> None:
 
 
 def _address(url: Any) -> str:
-    return url.host if url.port is None else f"{url.host}:{url.port}"
+    return _route.write_address(url.host, _port(url))
+
+
+def _port(url: Any) -> int | None:
+    return _route.find_port(url.scheme, url.port)
 
 
 def _is_packed(response: Any) -> bool:
@@ -219,7 +223,7 @@ def govern_sync(lib: Any, own: Policy | None, request: Any, send: Callable[[Any]
     if policy is None:
         return send(request)
     url = request.url
-    way = _route.choose_way(own, policy, request.method, url.host, url.port, url.path)
+    way = _route.choose_way(own, policy, request.method, url.host, _port(url), url.path)
     if way == _route.PASS:
         return send(request)
     body = request.read()
@@ -227,7 +231,7 @@ def govern_sync(lib: Any, own: Policy | None, request: Any, send: Callable[[Any]
         return run_sync(lib, policy, own, request, body, send)
     send = _marked_sync(send)
     if way is None:
-        _route.check_unknown(policy, own, url.host, url.port, url.path, body)
+        _route.check_unknown(policy, own, url.host, _port(url), url.path, body)
     else:
         _name_run(request)
     response = send(request)
@@ -401,7 +405,7 @@ async def govern_async(
     if policy is None:
         return await send(request)
     url = request.url
-    way = _route.choose_way(own, policy, request.method, url.host, url.port, url.path)
+    way = _route.choose_way(own, policy, request.method, url.host, _port(url), url.path)
     if way == _route.PASS:
         return await send(request)
     body = await request.aread()
@@ -409,7 +413,7 @@ async def govern_async(
         return await run_async(lib, policy, own, request, body, send)
     send = _marked_async(send)
     if way is None:
-        _route.check_unknown(policy, own, url.host, url.port, url.path, body)
+        _route.check_unknown(policy, own, url.host, _port(url), url.path, body)
     else:
         _name_run(request)
     response = await send(request)
@@ -619,4 +623,4 @@ def _name_run(request: Any) -> None:
 
 def _note_gateway(url: Any, response: Any) -> None:
     if "x-softland-run" in response.headers:
-        _route.note_gateway(url.host, url.port)
+        _route.note_gateway(url.host, _port(url))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Literal, Tuple, TypedDict, Union
+from decimal import Decimal
+from typing import List, Literal, Mapping, Tuple, TypedDict, Union
 
 # Numbers, or their texts. A limit that is None is no limit.
 Count = Union[int, str]
 Limit = Union[int, str, None]
-Money = Union[float, str, None]
+Money = Union[float, str, Decimal, None]
 Share = Union[float, str]
 Names = Union[str, List[str], Tuple[str, ...]]
 
@@ -17,7 +18,7 @@ class PolicyKeys(TypedDict, total=False):
 
     mode: Literal["enforce", "observe"]
     tool_calls_limit: Limit
-    tool_limits: Dict[str, int]
+    tool_limits: Mapping[str, int]
     turns_limit: Limit
     result_chars_limit: Limit
     tokens_limit: Limit
@@ -36,7 +37,7 @@ class PolicyKeys(TypedDict, total=False):
     poll_limit: Count
     cycle_limit: Count
     error_limit: Count
-    loop_keys: Dict[str, Names]
+    loop_keys: Mapping[str, Names]
     on_loop: Literal["ladder", "land", "stop", "observe"]
     reserve_tokens: Count
     reserve_time: str

@@ -32,10 +32,10 @@ def check(why: str, method: str, url: str, is_of_aws: bool = False) -> None:
         return
     parts = urlsplit(url)
     host, path = (parts.hostname or "").lower(), parts.path
-    address = parts.netloc.rpartition("@")[2].lower()
-    if address in process.gateways:
+    port = _route.find_port(parts.scheme, parts.port)
+    if _route.write_address(host, port) in process.gateways:
         return
-    named = _route.is_named(None, policy, host, address)
+    named = _route.is_named(None, policy, host, port)
     if _asks_model(host, path, named) or is_of_aws and _OF_AWS.search(path):
         _route.count_ungoverned(policy, f"POST {path} to {host}: {why}")
 

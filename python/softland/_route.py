@@ -12,17 +12,23 @@ from ._state import Policy, find_run, log, process
 GOVERN, PASS, NAME = "govern", "pass", "name"
 # Different warnings that are given at most.
 _MOST_WARNINGS = 1000
+# The ports of URLs that have none.
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 # Ends of paths that count tokens, which costs nothing.
 _COUNTS = ("/count_tokens", "/input_tokens")
 
 
 def choose_policy(own: Policy | None) -> Policy | None:
-    """Returns the policy of a request: its run's, else its client's, else the installed one."""
+    """Returns the policy of a request: its run's, else its client's, else the installed one.
+
+    What the first of them does not say, the next one says.
+    """
     run = find_run()
-    of_run: Policy | None = None if run is None else run.policy
-    if of_run is not None:
-        return of_run
-    return own if own is not None else process.default
+    base = process.default if own is None else own.over(process.default)
+    if run is None or run.policy is None:
+        return base
+    of_run: Policy = run.policy.over(base)
+    return of_run
 
 
 def policies_around(own: Policy | None) -> list[tuple[str, Policy | None]]:
@@ -30,8 +36,8 @@ def policies_around(own: Policy | None) -> list[tuple[str, Policy | None]]:
     run = find_run()
     if run is None:
         return []
-    common = own if own is not None else process.default
-    return [(one.id, one.policy if one.policy is not None else common) for one in run.around]
+    base = process.default if own is None else own.over(process.default)
+    return [(one.id, base if one.policy is None else one.policy.over(base)) for one in run.around]
 
 
 def find_money_limit(policy: Policy, own: Policy | None) -> Policy:
@@ -50,12 +56,25 @@ def raises(policy: Policy, own: Policy | None) -> bool:
     return any(around is not None and around.limits for _, around in policies_around(own))
 
 
-def is_named(own: Policy | None, policy: Policy, host: str, address: str) -> bool:
+def is_named(own: Policy | None, policy: Policy, host: str, port: int | None) -> bool:
     """Returns true if `hosts=` names a host: of the run, of the client, or of `install()`."""
+    host = f"[{host}]" if ":" in host else host
+    address = f"{host}:{port}"
     for named in (policy, own, process.default):
         if named is not None and (host in named.hosts or address in named.hosts):
             return True
     return False
+
+
+def write_address(host: str, port: int | None) -> str:
+    """Returns the address of a host, with its port if that is not one of HTTP's own."""
+    host = f"[{host}]" if ":" in host else host
+    return host if port in (None, *_DEFAULT_PORTS.values()) else f"{host}:{port}"
+
+
+def find_port(scheme: str, port: int | None) -> int | None:
+    """Returns the port of a URL, also where the URL does not say it."""
+    return _DEFAULT_PORTS.get(scheme) if port is None else port
 
 
 def choose_way(
@@ -64,10 +83,9 @@ def choose_way(
     """Returns what to do with a request by its address; None if its body has to be seen for that."""
     if method != "POST":
         return PASS
-    address = f"{host}:{port}" if port is not None else host
-    if address in process.gateways:
+    if write_address(host, port) in process.gateways:
         return NAME
-    named = is_named(own, policy, host, address)
+    named = is_named(own, policy, host, port)
     if _native.find_endpoint(path) is None:
         # A refusal may be due: what the request costs is not counted.
         return GOVERN if (named or _native.is_provider_host(host)) else PASS
@@ -85,7 +103,7 @@ def check_unknown(
     """
     if path.endswith(_COUNTS) or not _speaks_to_model(body):
         return
-    address = f"{host}:{port}" if port is not None else host
+    address = write_address(host, port)
     what = f'POST {path} to {address}, which is no known provider: hosts=["{address}"] governs it'
     count_ungoverned(policy, what, own)
 
@@ -119,4 +137,7 @@ def _speaks_to_model(body: bytes) -> bool:
 
 def note_gateway(host: str, port: int | None) -> None:
     """Notes that a host is a gateway of softland, which governs by itself."""
-    process.gateways.add(f"{host}:{port}" if port is not None else host)
+    process.gateways.add(write_address(host, port))
+    run = find_run()
+    if run is not None:
+        run.note_gateway()

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Optional
 
 from . import _threads
-from ._state import Policy, current_run, deliver_events, find_run, log, process
+from ._state import Policy, current_run, deliver_events, failed, find_run, log, process
 
 
 # Outcome, reason, answered_by, cost in dollars, tool calls, turns, names of runs.
@@ -19,22 +19,28 @@ class Run:
     """A run: everything that is asked within its `with` block, in its threads and tasks too.
 
     Made by `softland.run()`. What it tells is true at any time, also while the run goes on:
-    `outcome`, `reason`, `answered_by`, `cost_usd`, `tool_calls`, `turns`, `runs`, `ungoverned`,
-    `id`, `name` and `session`.
+    `outcome`, `reason`, `answered_by`, `cost_usd`, `tool_calls`, `turns`, `runs`, and
+
+    - `name`: the name that the program gave it;
+    - `id`: what softland calls it in the ledger, in events and to a gateway;
+    - `session`: the session that it shares `session_cost_limit_usd` with, if it was named;
+    - `ungoverned`: the number of requests to a model within the run that were not governed.
+
+    After the block it tells what was true at the block's end.
     """
 
-    #: The name that the program gave it.
     name: str | None
-    #: What softland calls it in the ledger, in events and to a gateway.
     id: str
-    #: The session that it shares `session_cost_limit_usd` with, if it was named.
     session: str | None
-    #: Requests to a model within the run that were not governed.
     ungoverned: int
 
     def __init__(
         self, name: str | None, policy: Policy | None, session: str | None = None
     ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name must be a text; found {name!r}")
+        if session is not None and not isinstance(session, str):
+            raise TypeError(f"session must be a text; found {session!r}")
         if session is not None and not re.fullmatch(r"[!-~]{1,200}", session):
             raise ValueError(
                 f"session must be 1 to 200 visible ASCII characters; found {session!r}"
@@ -48,6 +54,8 @@ class Run:
         self.around: list[Run] = []
         self.closed = False
         self.ungoverned = 0
+        #: True if a gateway governs requests of the run: what they cost is known there.
+        self.asks_gateway = False
         self._token: Any = None
         self._kept: Report | None = None
 
@@ -57,14 +65,24 @@ class Run:
         parent = find_run()
         if parent is not None:
             self.around = [parent, *parent.around]
-            if self.policy is None:
-                self.policy = parent.policy
+            self.policy = parent.policy if self.policy is None else self.policy.over(parent.policy)
             if self.session is None:
                 self.session = parent.session
-        process.govern().open_run(self.id, [run.id for run in self.around])
+        self._open()
         self._token = current_run.set(self)
         _threads.carry_runs()
         return self
+
+    def _open(self) -> None:
+        """Begins to note what belongs to the run."""
+        around = [run.id for run in self.around]
+        try:
+            process.govern().open_run(self.id, around)
+        except Exception as error:
+            base = self.policy or process.default
+            told = failed(base is not None and base.raises, error)
+            if told is not None:
+                raise told from error
 
     def __exit__(
         self,
@@ -134,8 +152,11 @@ class Run:
 
     @property
     def cost_usd(self) -> float | None:
-        """What it has cost, its nested runs included; None if a price is not known."""
-        return self._report()[3]
+        """What it has cost, its nested runs included; None if a price is not known.
+
+        None also if a gateway of softland governs its requests: the gateway knows.
+        """
+        return None if self.asks_gateway else self._report()[3]
 
     @property
     def tool_calls(self) -> int:
@@ -156,6 +177,11 @@ class Run:
         """Counts a request to a model that was not governed, here and in the runs around."""
         for run in (self, *self.around):
             run.ungoverned += 1
+
+    def note_gateway(self) -> None:
+        """Notes that a gateway governs requests of this run, for the runs around, too."""
+        for run in (self, *self.around):
+            run.asks_gateway = True
 
     def __repr__(self) -> str:
         return f"<softland.Run {self.id} {self.outcome or 'open'}>"

@@ -13,6 +13,8 @@ import re
 import sys
 import threading
 import weakref
+from copy import copy
+from dataclasses import replace
 from typing import Any, Callable, Iterable
 
 from . import _config, _native
@@ -29,15 +31,6 @@ _HOST = re.compile(r"(?:[^\s/:*?#@\[\]]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}
 class Policy:
     """The limits of requests, and what else holds for them."""
 
-    __slots__ = (
-        "settings",
-        "hosts",
-        "on_failure",
-        "allow_unmetered",
-        "limits",
-        "limits_money",
-    )
-
     def __init__(
         self,
         policy: str | None = None,
@@ -50,27 +43,73 @@ class Policy:
     ) -> None:
         if on_failure not in (None, "raise", "pass"):
             raise ValueError(f'on_failure must be "raise" or "pass"; found {on_failure!r}')
-        if isinstance(tags, str):
-            raise TypeError("tags must be a list of names, not one text")
-        source = _config.read_policy(policy)
-        self.settings = _native.Settings(
-            source.name,
-            source.is_configured,
-            {**source.keys, **(keys or {})},
-            source.prices,
-            list(tags),
-            allow_unmetered,
-        )
+        #: The policy's keys; None if the program gave none.
+        self.source: _config.Source | None = None
+        if policy is not None or keys:
+            source = _config.read_policy(policy)
+            self.source = replace(source, keys={**source.keys, **(keys or {})})
+        self.tags = _read_tags(tags)
         self.hosts = _read_hosts(hosts)
         self.on_failure = on_failure
         self.allow_unmetered = allow_unmetered
+        #: The newest policy that this one was put over, and what came of it.
+        self._over: tuple[Policy, Policy] | None = None
+        self._prepare()
+
+    def _prepare(self) -> None:
+        source = self.source or _config.Source()
+        self.settings = _native.Settings(
+            source.name,
+            source.is_configured,
+            source.keys,
+            source.prices,
+            self.tags,
+            self.allow_unmetered,
+        )
         self.limits = self.settings.limits
         self.limits_money = self.settings.limits_money
+
+    def over(self, outer: Policy | None) -> Policy:
+        """Returns this policy with what it does not say as `outer` has it.
+
+        Each key holds that this policy has, and of the others those of `outer`; but a policy with a
+        name has the keys of that name alone. Prices and hosts of both are known.
+        """
+        if outer is None or outer is self:
+            return self
+        known = self._over
+        if known is not None and known[0] is outer:
+            return known[1]
+        made = copy(self)
+        made._over = None
+        made.source = self.source or outer.source
+        if self.source is not None and outer.source is not None:
+            begun = outer.source if self.source.name is None else self.source
+            keys = {**begun.keys, **self.source.keys}
+            prices = self.source.prices + outer.source.prices
+            made.source = replace(begun, keys=keys, prices=prices)
+        made.tags = self.tags or outer.tags
+        made.hosts = self.hosts | outer.hosts
+        made.on_failure = self.on_failure or outer.on_failure
+        made.allow_unmetered = self.allow_unmetered or outer.allow_unmetered
+        made._prepare()
+        self._over = (outer, made)
+        return made
 
     @property
     def raises(self) -> bool:
         """True if a request is not sent when softland itself fails."""
         return self.limits if self.on_failure is None else self.on_failure == "raise"
+
+
+def _read_tags(tags: Iterable[str]) -> list[str]:
+    if isinstance(tags, str):
+        raise TypeError("tags must be a list of names, not one text")
+    found = list(tags)
+    for tag in found:
+        if not isinstance(tag, str):
+            raise TypeError(f"tags must be texts; found {tag!r}")
+    return found
 
 
 def _read_hosts(hosts: Iterable[str]) -> frozenset[str]:
@@ -97,6 +136,8 @@ def _read_ledger(ledger: str) -> str:
     kind, _, path = ledger.partition(":")
     if kind != "sqlite" or not path:
         raise ValueError(f'ledger must be "sqlite:PATH"; found {ledger!r}')
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"ledger: {path} is a folder, and must be a file")
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise FileNotFoundError(f"ledger: there is no folder {folder}")
@@ -143,6 +184,8 @@ class _Process:
         if inspect.iscoroutinefunction(on_event):
             raise TypeError("on_event must be a plain function: an async one would not be awaited")
         path = None if ledger is None else _read_ledger(ledger)
+        if shared is not None and not isinstance(shared, str):
+            raise TypeError(f"shared must be an address; found {shared!r}")
         if shared is not None:
             _native.check_shared(shared)
         with self.lock:
@@ -207,6 +250,7 @@ class _Process:
             call.try_close()
         if self.governor is not None:
             self.governor.close()
+        deliver_events()
 
 
 process = _Process()
@@ -229,13 +273,20 @@ inside: contextvars.ContextVar[bool] = contextvars.ContextVar("softland_inside",
 
 
 def find_run() -> Any:
-    """Returns the open run of this context; None if there is none or it was closed."""
+    """Returns the innermost open run of this context; None if there is none."""
     run = current_run.get()
-    return None if run is None or run.closed else run
+    if run is None or not run.closed:
+        return run
+    return next((around for around in run.around if not around.closed), None)
 
 
 def deliver_events() -> None:
-    """Hands events that have come to whoever wants them. What a callback raises is logged."""
+    """Hands events that have come to whoever wants them, and messages to the log.
+
+    What a callback raises is logged.
+    """
+    for is_error, message in _native.take_messages():
+        log.log(logging.ERROR if is_error else logging.INFO, "softland: %s", message)
     callback, governor = process.on_event, process.governor
     if callback is None or governor is None:
         return
@@ -250,5 +301,8 @@ def failed(raises: bool, error: Exception) -> GovernorError | None:
     """Returns the error to raise where softland itself has failed; None if the request passes."""
     if raises:
         return make_error(f"softland could not govern a request, and nothing was sent: {error}")
+    run = find_run()
+    if run is not None:
+        run.count_ungoverned()
     log.error("softland could not govern a request, which is sent as it is: %s", error)
     return None

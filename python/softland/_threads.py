@@ -20,33 +20,43 @@ def carry_runs() -> None:
         if _done:
             return
         _done = True
-    start, run, submit = (
-        threading.Thread.start,
-        threading.Thread.run,
-        concurrent.futures.ThreadPoolExecutor.submit,
-    )
+    start, submit = threading.Thread.start, concurrent.futures.ThreadPoolExecutor.submit
 
     @functools.wraps(start)
     def start_carrying(self: Any) -> None:
-        here = find_run()
-        if here is not None:
-            self._softland_run = here
-        start(self)
+        here, own = find_run(), self.__dict__.get("run")
+        # A thread that was started already is refused by `start()`.
+        if here is None or self.ident is not None:
+            return start(self)
+        run = self.run
 
-    @functools.wraps(run)
-    def run_carrying(self: Any) -> None:
-        here = self.__dict__.pop("_softland_run", None)
-        if here is not None:
+        def run_carrying() -> None:
+            _restore(self, own)
             current_run.set(here)
-        run(self)
+            run()
+
+        # On the thread itself: its class may have a `run()` of its own.
+        self.run = run_carrying
+        try:
+            start(self)
+        except BaseException:
+            _restore(self, own)
+            raise
 
     @functools.wraps(submit)  # type: ignore[arg-type]
     def submit_carrying(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         return submit(self, _carry(find_run(), fn), *args, **kwargs)
 
     threading.Thread.start = start_carrying  # type: ignore[method-assign]
-    threading.Thread.run = run_carrying  # type: ignore[method-assign]
     concurrent.futures.ThreadPoolExecutor.submit = submit_carrying  # type: ignore[method-assign]
+
+
+def _restore(thread: Any, own: Any) -> None:
+    """Gives a thread back the `run()` that was set on it, or the one of its class."""
+    if own is None:
+        thread.__dict__.pop("run", None)
+    else:
+        thread.run = own
 
 
 def _carry(run: Any, fn: Any) -> Any:

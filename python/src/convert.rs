@@ -65,7 +65,7 @@ pub(crate) fn write_step<'py>(py: Python<'py>, step: Step) -> PyResult<Bound<'py
 /// Reads the value of a policy key.
 ///
 /// # Errors
-/// Returns a `TypeError` for a value of another type than JSON has.
+/// Returns a `TypeError` for a value that is no `Decimal` and of another type than JSON has.
 pub(crate) fn read_value(value: &Bound<'_, PyAny>) -> PyResult<PolicyValue> {
     if value.is_none() {
         return Ok(PolicyValue::Null);
@@ -92,5 +92,9 @@ pub(crate) fn read_value(value: &Bound<'_, PyAny>) -> PyResult<PolicyValue> {
         return items.collect::<PyResult<_>>().map(PolicyValue::List);
     }
     let kind = value.get_type().name()?;
+    if kind == "Decimal" {
+        // An exact amount of money, in the text that policy keys allow for one.
+        return Ok(PolicyValue::Text(value.str()?.extract()?));
+    }
     Err(PyTypeError::new_err(format!("a policy key cannot have a value of the type {kind}")))
 }

@@ -199,6 +199,13 @@ pub(crate) fn is_provider_host(host: &str) -> bool {
     softland_host::is_provider_host(host)
 }
 
+/// Returns what was logged since the last time: whether each message is an error, and its text.
+#[pyfunction]
+pub(crate) fn take_messages() -> Vec<(bool, String)> {
+    let messages = softland_host::take_log_messages();
+    messages.into_iter().map(|message| (message.is_error, message.text)).collect()
+}
+
 /// Checks the address of a shared state.
 #[pyfunction]
 pub(crate) fn check_shared(url: &str) -> PyResult<()> {

@@ -18,10 +18,12 @@ mod _native {
     #[pymodule_export]
     use crate::governor::{
         Governor, Settings, check_shared, find_endpoint, is_provider_host, policy_keys,
+        take_messages,
     };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        softland_host::keep_log_messages();
         module.add("__version__", softland_host::VERSION)
     }
 }

@@ -78,5 +78,8 @@ def test_chat_endpoint(sim):
 
 
 def test_research_langchain(sim):
-    answer, told = run(sim("looper"), RUN, "research_langchain.py", "What of pricing?")
-    assert answer.strip() and "landed" in told
+    # A long question, so that the input costs more than what is reserved for output.
+    asked = ["What did we decide about pricing? " * 3300, "1.5"]
+    answer, told = run(sim("sweeper"), RUN, "research_langchain.py", *asked)
+    assert told.count("softland: warn: About 20% of the cost limit remains") == 1, told
+    assert answer.strip() and "landed (cost)" in told, told

@@ -602,6 +602,10 @@ def test_arguments_that_cannot_work_are_refused_when_they_are_given(tmp_path):
         ({"on_event": listen}, TypeError, "on_event must be a plain function"),
         ({"ledger": 5}, TypeError, 'ledger must be "sqlite:PATH"; found 5'),
         ({"ledger": f"sqlite:{gone}"}, FileNotFoundError, "ledger: there is no folder"),
+        ({"ledger": f"sqlite:{tmp_path}"}, IsADirectoryError, "is a folder, and must be a file"),
+        ({"policy": tmp_path}, TypeError, 'policy must be a name or "FILE.toml#NAME"; found'),
+        ({"tags": [1]}, TypeError, "tags must be texts; found 1"),
+        ({"shared": 3}, TypeError, "shared must be an address; found 3"),
     ]:
         with pytest.raises(error, match=re.escape(told)):
             softland.install(**arguments)

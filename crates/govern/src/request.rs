@@ -22,7 +22,8 @@ pub struct ClientRequest {
     pub target: Target,
     /// Its head.
     pub parts: Parts,
-    /// The runs around its run whose money, tokens and time it uses too, where the host knows them.
+    /// The runs around its run whose money, tokens and time it uses too, where the host knows them;
+    /// the run itself among them, if its conversations share tokens and time.
     pub around: Vec<BudgetAround>,
     /// The tokens that runs within its run have used, where the host knows them.
     pub nested_tokens: u64,
@@ -32,7 +33,7 @@ pub struct ClientRequest {
     pub active: Arc<ActiveRequest>,
 }
 
-/// The limits of a run around another one that hold for that one, too.
+/// The limits of a run that hold for each conversation and each run within it, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetAround {
     /// The name of the run, as its own requests give it.

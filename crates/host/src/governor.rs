@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 use crate::call::Call;
 use crate::hosts::Endpoint;
 use crate::link::{Link, LinkTransport};
-use crate::named::{NamedUsage, RunName, RunReport};
+use crate::named::{NamedUsage, RunName, RunReport, shared_limits};
 use crate::runtimes::Runtimes;
 use crate::settings::{limits_anything, limits_money};
 use crate::shared::{SharedUrl, connect_through};
@@ -159,6 +159,7 @@ impl Governor {
             let budgets = name.around.iter();
             let budgets = budgets.map(|one| one.to_budget(watch.find_usage(&one.name), now));
             around.extend(budgets.flatten());
+            around.extend(shared_limits(&name.name, settings, usage, now));
         }
         let path = match query {
             Some(query) => format!("{}?{query}", endpoint.path()),

@@ -251,6 +251,25 @@ impl NamedUsage {
     }
 }
 
+/// Returns the limits of a run with these settings that hold for all of its conversations together,
+/// after they have used this. Their money is shared by the run's account.
+pub(crate) fn shared_limits(
+    name: &Arc<str>,
+    settings: &GovernSettings,
+    usage: NamedUsage,
+    now: u64,
+) -> Option<BudgetAround> {
+    let policy = enforced_policy(settings)?;
+    let used = usage.tokens;
+    let left = |limit: Millis| Millis(limit.0.saturating_sub(usage.active_at(now)));
+    Some(BudgetAround {
+        run: Arc::clone(name),
+        tokens: policy.tokens_limit.map(|limit| AccountAbove { used, limit }),
+        time_left: policy.time_limit.map(left),
+        ..BudgetAround::default()
+    })
+}
+
 impl RunAround {
     /// Returns the limits that hold for the runs within it, after it has used this.
     pub(crate) fn to_budget(&self, usage: NamedUsage, now: u64) -> Option<BudgetAround> {

@@ -111,6 +111,34 @@ fn p03_a_run_within_a_run_has_no_more_time_than_that() {
     assert_eq!(report(&program, "other").reason, None);
 }
 
+/// Asks in one named run after another question until it has a reason to end. Returns the number of
+/// questions.
+fn ask_until_it_ends(program: &mut Program, name: &str) -> (u64, Option<String>) {
+    for number in 1..1000 {
+        let asked = question_about(&format!("{name} {number}"));
+        assert_eq!(ask(program, named(name, &[]), &asked).status, 200);
+        if let Some(reason) = report(program, name).reason {
+            return (number, Some(reason));
+        }
+    }
+    (1000, None)
+}
+
+#[test]
+fn p09_conversations_of_a_run_share_its_tokens_and_its_time() {
+    let mut program = Program::new("looper", &[]);
+    program.settings = settings_with(&[("tokens_limit", 3000), ("reserve_tokens", 50)]);
+    let (number, reason) = ask_until_it_ends(&mut program, "tokens");
+    assert_eq!(reason.as_deref(), Some("tokens"));
+    assert!(number > 1, "the first one has all of it");
+    let (again, _) = ask_until_it_ends(&mut program, "other");
+    assert_eq!(again, number, "another run is not concerned");
+    program.settings = settings_with_time("400ms");
+    let (number, reason) = ask_until_it_ends(&mut program, "time");
+    assert_eq!(reason.as_deref(), Some("time"));
+    assert!(number > 1, "the first one has all of it");
+}
+
 #[test]
 fn p08_a_provider_that_is_slower_than_the_limit_is_no_failure() {
     let keys = [("time_limit", "120ms"), ("reserve_time", "40ms")]
