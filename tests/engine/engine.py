@@ -223,16 +223,22 @@ window = "day"
     return f"${bill:.4f} of ${limit}, outcomes {sorted(report['outcome'] for report in reports)}"
 
 
-def check_build(stack):
-    """A run stays with the build that began it: it waits for that build, and new runs go to the new one."""
-    stack.folder.forget()
-    stack.folder.take(60)
+def two_builds(stack):
+    """Returns two builds of the program: they differ in their digest, and in nothing else."""
     old, new = stack.work / "old", stack.work / "new"
     for binary in (old, new):
         shutil.copy(stack.binary, binary)
     with open(new, "ab") as file:
-        # Behind the end of the program: another digest, and the same program.
+        # Behind the end of the program.
         file.write(b"\n")
+    return old, new
+
+
+def check_build(stack):
+    """A run stays with the build that began it: it waits for that build, and new runs go to the new one."""
+    stack.folder.forget()
+    stack.folder.take(60)
+    old, new = two_builds(stack)
     first = stack.worker("old", binary=old)
     follower, run = stack.begin("single")
     until(lambda: stack.folder.ran, "a call runs")
@@ -273,6 +279,46 @@ def check_back_again(stack):
     assert status == 0 and told(events)["outcome"] == "answered", (status, events[-1])
     assert set(stack.folder.workers) == {"back"}, stack.folder.workers
     first.kill()
+
+
+def check_stands_in(stack):
+    """While nothing answers at the newest worker's address, another worker takes its place, so that runs are listed and
+    cancelled. The newest worker gets its place back when it is there again. An engine that has lost its data is registered
+    with again."""
+    stack.folder.forget()
+    stack.folder.take(60)
+    old, new = two_builds(stack)
+    first = stack.worker("old", binary=old)
+    follower, run = stack.begin("single")
+    until(lambda: stack.folder.ran, "a call runs")
+    second = stack.worker("new", binary=new)
+    second.kill()
+    began = time.monotonic()
+    listed, _ = stack.softland("runs", "--engine", stack.url)
+    took = time.monotonic() - began
+    assert [run, "running"] in [line.split()[:2] for line in listed.splitlines()], listed
+    assert 8 < took < 45, f"after {took:.1f} s"
+    stack.softland("cancel", run, "--engine", stack.url)
+    status, events = follower.end()
+    assert status == 130 and told(events)["outcome"] == "cancelled", (status, events[-1])
+    second = stack.worker("new", binary=new, listen=second.listen)
+    stack.folder.take(0.03)
+    stack.folder.forget()
+    stack.softland("run", "single", "Go.", "--engine", stack.url, patience=30)
+    assert stack.folder.workers == ["new"] * 3, stack.folder.workers
+    stack.server.kill()
+    shutil.rmtree(stack.server.place / "data")
+    stack.server.launch()
+    stack.server.wait()
+    lost = time.monotonic()
+    said = len(first.said) + len(second.said)
+    until(lambda: len(first.said) + len(second.said) > said, "a worker registers again")
+    again = time.monotonic() - lost
+    stack.folder.forget()
+    stack.softland("run", "single", "Go.", "--engine", stack.url, patience=30)
+    first.kill()
+    second.kill()
+    return f"after {took:.1f} s, and after {again:.1f} s in an engine that has lost its data"
 
 
 def check_stop(stack):
@@ -342,7 +388,8 @@ def check_long_step(binary, program, work):
 def main(binary, program, haproxy, work, *long):
     with Stack(binary, program, work, "one") as stack:
         for check in (check_commands, check_cancel, check_paused, check_late_end, check_ended_by_the_engine,
-                      check_deletion, check_budget, check_build, check_back_again, check_stop, check_server):
+                      check_deletion, check_budget, check_build, check_back_again, check_stands_in, check_stop,
+                      check_server):
             report(check, stack)
     if long:
         report(check_long_step, binary, program, work)

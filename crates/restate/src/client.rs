@@ -26,11 +26,18 @@ pub struct EngineFailure {
     message: String,
     /// True if nothing answered, so that it may help to try again.
     passing: bool,
+    /// The status of the answer, if there was one.
+    status: Option<u16>,
 }
 
 impl EngineFailure {
     pub(crate) fn new(message: impl Into<String>, passing: bool) -> Self {
-        Self { message: message.into(), passing }
+        Self { message: message.into(), passing, status: None }
+    }
+
+    /// Returns the status of the engine's answer, if there was one.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.status
     }
 
     /// Returns true if the same request may succeed later.
@@ -226,10 +233,11 @@ impl EngineClient {
             let none = format!(
                 "the engine at {place} knows no worker of softland: start one with softland worker"
             );
-            return Err(EngineFailure::new(none, false));
+            return Err(EngineFailure { message: none, passing: false, status: Some(404) });
         }
+        let message = format!("the engine at {place}: {status}: {message}");
         let passing = status.is_server_error();
-        Err(EngineFailure::new(format!("the engine at {place}: {status}: {message}"), passing))
+        Err(EngineFailure { message, passing, status: Some(status.as_u16()) })
     }
 }
 

@@ -17,6 +17,14 @@ impl FakeEngine {
     /// Starts a server that answers each request, told as `POST path`, with a status of success and
     /// this body.
     pub(crate) async fn start(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self::start_with_status(move |request, _| (200, answer(request))).await
+    }
+
+    /// Starts a server that answers each request, told as `POST path` and its body, with this status
+    /// and this body.
+    pub(crate) async fn start_with_status(
+        answer: impl Fn(&str, &str) -> (u16, Vec<u8>) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client =
             EngineClient::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
@@ -25,11 +33,11 @@ impl FakeEngine {
         tokio::spawn(async move {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                let request = read_request(&mut stream).await;
+                let (request, asked) = read_request(&mut stream).await;
                 seen.lock().unwrap().push(request.clone());
-                let body = answer(&request);
+                let (status, body) = answer(&request, &asked);
                 let head = format!(
-                    "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                    "HTTP/1.1 {status} \r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
                     body.len()
                 );
                 stream.write_all(head.as_bytes()).await.unwrap();
@@ -45,21 +53,22 @@ impl FakeEngine {
     }
 }
 
-/// Reads a request to its end. Returns its method and path.
-async fn read_request(stream: &mut TcpStream) -> String {
+/// Reads a request to its end. Returns its method and path, and its body.
+async fn read_request(stream: &mut TcpStream) -> (String, String) {
     let mut bytes = Vec::new();
     loop {
-        let text = String::from_utf8_lossy(&bytes).to_lowercase();
+        let text = String::from_utf8_lossy(&bytes);
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let lower = head.to_lowercase();
+            let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
             if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
-                let line = String::from_utf8_lossy(&bytes);
-                let mut words = line.split(' ');
-                return format!("{} {}", words.next().unwrap(), words.next().unwrap());
+                let mut words = head.split(' ');
+                let request = format!("{} {}", words.next().unwrap(), words.next().unwrap());
+                return (request, body.to_owned());
             }
         }
         if stream.read_buf(&mut bytes).await.unwrap() == 0 {
-            return String::new();
+            return (String::new(), String::new());
         }
     }
 }

@@ -14,6 +14,7 @@ mod client;
 mod fake;
 mod follow;
 mod query;
+mod registration;
 mod service;
 mod status;
 mod worker;

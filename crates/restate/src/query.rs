@@ -1,5 +1,6 @@
 //! Questions to the engine's table of invocations, asked by workers.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -16,8 +17,24 @@ const COMPLETED: &str = "completed";
 /// The beginning of the failure of an invocation that the engine was told to end.
 const CANCELLED: &str = "[409]";
 
-/// The time for a worker's address to take a connection.
-const REACHED: Duration = Duration::from_secs(2);
+/// The time in which the engine reaches a worker that is there. It gives up one that refuses
+/// connections after two seconds.
+const REACHED: Duration = Duration::from_secs(10);
+/// The engine's code for an address at which it finds no worker.
+const UNREACHED: &str = "META0003";
+/// The name under which an address says instead of which other one it was made the newest.
+const INSTEAD_OF: &str = "softland.instead-of";
+
+/// The address that new runs go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Newest {
+    /// The engine's id of it.
+    pub(crate) id: String,
+    /// The address.
+    pub(crate) url: String,
+    /// The id of the address whose worker it stands in for.
+    pub(crate) instead_of: Option<String>,
+}
 
 /// The engine's administration, as a worker knows it.
 #[derive(Clone, Debug)]
@@ -129,42 +146,65 @@ impl Admin {
         Ok(rows.into_iter().filter_map(row).collect())
     }
 
-    /// Registers a worker's address, so that new runs go there. A known address stays as it is for
-    /// the engine: it is registered anew where new runs would go to another address of the same
-    /// build, or to one at which nothing listens. Runs that have begun stay where they are.
-    pub(crate) async fn register_worker(&self, url: &str) -> Result<(), EngineFailure> {
-        let deployment = self.register_deployment(url, false).await?;
+    /// Returns the address that new runs go to; `None` if the engine knows no worker.
+    pub(crate) async fn find_newest(&self) -> Result<Option<Newest>, EngineFailure> {
         #[derive(Deserialize)]
         struct Service {
             deployment_id: String,
         }
         #[derive(Deserialize)]
-        struct Newest {
+        struct Deployment {
             uri: String,
+            #[serde(default)]
+            metadata: Option<BTreeMap<String, String>>,
         }
-        let service = self.client.get(&format!("services/{SERVICE}")).await?;
-        let newest: Service = serde_json::from_slice(&service).map_err(client::unreadable)?;
-        if newest.deployment_id == deployment {
-            return Ok(());
-        }
-        let newest = self.client.get(&format!("deployments/{}", newest.deployment_id)).await?;
-        let Newest { uri } = serde_json::from_slice(&newest).map_err(client::unreadable)?;
-        if build_path(&uri) == build_path(url) || !is_listened_on(&uri).await {
-            self.register_deployment(url, true).await?;
-        }
-        Ok(())
+        let service = match self.client.get(&format!("services/{SERVICE}")).await {
+            Ok(service) => service,
+            Err(failure) if failure.status() == Some(404) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let Service { deployment_id: id } =
+            serde_json::from_slice(&service).map_err(client::unreadable)?;
+        let deployment = self.client.get(&format!("deployments/{id}")).await?;
+        let Deployment { uri: url, metadata } =
+            serde_json::from_slice(&deployment).map_err(client::unreadable)?;
+        let instead_of = metadata.and_then(|mut metadata| metadata.remove(INSTEAD_OF));
+        Ok(Some(Newest { id, url, instead_of }))
     }
 
-    /// Registers an address. Returns the engine's id of it.
-    async fn register_deployment(&self, url: &str, force: bool) -> Result<String, EngineFailure> {
+    /// Registers an address, which becomes the newest if it is new or `force` is true. Returns the
+    /// engine's id of it.
+    pub(crate) async fn register_deployment(
+        &self,
+        url: &str,
+        instead_of: Option<&str>,
+        force: bool,
+    ) -> Result<String, EngineFailure> {
         #[derive(Deserialize)]
         struct Deployment {
             id: String,
         }
-        let body = serde_json::json!({ "uri": url, "force": force }).to_string();
-        let answer = self.client.post_json("deployments", body).await?;
+        let mut body = serde_json::json!({ "uri": url, "force": force });
+        if let Some(other) = instead_of {
+            body["metadata"] = serde_json::json!({ INSTEAD_OF: other });
+        }
+        let answer = self.client.post_json("deployments", body.to_string()).await?;
         let Deployment { id } = serde_json::from_slice(&answer).map_err(client::unreadable)?;
         Ok(id)
+    }
+
+    /// Returns true if the engine reaches a worker of the address's build at an address. The engine
+    /// is asked, since it may reach others than this worker does.
+    pub(crate) async fn reaches_worker(&self, url: &str) -> Result<bool, EngineFailure> {
+        let body = serde_json::json!({ "uri": url, "force": true, "dry_run": true }).to_string();
+        let asking = self.client.post_json("deployments", body);
+        match tokio::time::timeout(REACHED, asking).await {
+            Ok(Ok(_)) => Ok(true),
+            Ok(Err(failure)) if failure.to_string().contains(UNREACHED) => Ok(false),
+            Ok(Err(failure)) => Err(failure),
+            // Its machine is gone: nothing even refuses the connection.
+            Err(_) => Ok(false),
+        }
     }
 
     /// Returns the address at which the engine takes requests.
@@ -178,21 +218,6 @@ impl Admin {
             serde_json::from_slice(&answer).map_err(client::unreadable)?;
         Ok(ingress_endpoint)
     }
-}
-
-/// Returns the part of a worker's address that names its build.
-fn build_path(url: &str) -> &str {
-    url.find("/v/").and_then(|at| url.get(at..)).map_or(url, |path| path.trim_end_matches('/'))
-}
-
-/// Returns true if something listens at the address of a worker.
-async fn is_listened_on(url: &str) -> bool {
-    let place = reqwest::Url::parse(url).ok();
-    let place =
-        place.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
-    let Some((host, port)) = place else { return false };
-    let connecting = tokio::net::TcpStream::connect((host.trim_matches(['[', ']']), port));
-    matches!(tokio::time::timeout(REACHED, connecting).await, Ok(Ok(_)))
 }
 
 #[cfg(test)]

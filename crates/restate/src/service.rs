@@ -190,7 +190,14 @@ pub(crate) struct ListService {
 #[restate_sdk::service(
     name = "SoftlandRunList",
     journal_retention = "0s",
-    idempotency_retention = "0s"
+    idempotency_retention = "0s",
+    invocation_retry_policy(
+        initial_interval = "50ms",
+        factor = 2.0,
+        max_interval = "5s",
+        max_attempts = 100,
+        on_max_attempts = "kill",
+    )
 )]
 impl ListService {
     /// Returns the newest runs.

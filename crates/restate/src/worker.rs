@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::build_id::build_id;
 use crate::client::{EngineClient, EngineFailure};
 use crate::query::Admin;
+use crate::registration::{LOOK_EVERY, Registration};
 use crate::service::{ActiveRuns, AgentLoader, ListService, RunService};
 
 /// The delay after a connection that could not be accepted.
@@ -109,11 +110,14 @@ impl Worker {
     /// Registers with the engine and serves until `stop`. Requests and calls that are under way then
     /// come to their end; their runs go on with the next worker. Dropped, it ends at once.
     ///
+    /// `registered` is called when the engine knows the worker, and again each time that the worker
+    /// has registered anew: the engine had lost its data, or did not reach the newest worker.
+    ///
     /// # Errors
     /// Returns an error if the engine refuses the worker.
     pub async fn serve(
         self,
-        registered: impl FnOnce(),
+        mut registered: impl FnMut(),
         stop: CancellationToken,
     ) -> Result<(), WorkerError> {
         let Self { listener, admin, endpoint, path, url, active } = self;
@@ -137,9 +141,9 @@ impl Worker {
         };
         // The engine asks the worker for its services before it answers.
         let registering = async {
-            admin.register_worker(&url).await?;
+            let registration = Registration::begin(admin, url).await?;
             registered();
-            std::future::pending::<Result<Infallible, EngineFailure>>().await
+            Ok::<Infallible, EngineFailure>(registration.keep(LOOK_EVERY, registered).await)
         };
         tokio::select! {
             () = stop.cancelled() => {}
