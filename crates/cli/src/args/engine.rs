@@ -25,9 +25,11 @@ Examples:
   npx @restatedev/restate-server
   softland worker --agents agents --restate http://127.0.0.1:9070
 
-Each agent file (*.md) can then be run with `softland run NAME PROMPT --engine http://127.0.0.1:8080`,
-from any machine that reaches Restate. A run whose worker is killed goes on with the next worker of
-the same build. The flags apply to every agent.
+Each agent file (*.md) can then be run from any machine that reaches Restate:
+  softland run NAME PROMPT --engine http://127.0.0.1:8080
+
+A run whose worker is killed goes on with the next worker of the same build. The flags apply to
+every agent.
 
 Limits hold for one tree of runs. Budgets of accounts hold for workers whose requests go through a
 gateway of softland: --base-url is its address, and the provider's key is a token of the account.";

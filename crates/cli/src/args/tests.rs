@@ -132,6 +132,10 @@ fn the_help_lists_every_command() {
         "mcp",
         #[cfg(feature = "notebook")]
         "notebook",
+        #[cfg(feature = "engine")]
+        "worker",
+        #[cfg(feature = "engine")]
+        "cancel",
     ];
     assert_eq!(commands, listed);
 }
