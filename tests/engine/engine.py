@@ -28,8 +28,9 @@ def check_commands(stack):
     run = said.split()[0]
     assert said.startswith(f"{run} on {stack.url}"), said
     assert answer.count("is done") == len(KEYS), answer
-    again, _ = stack.softland("run", "--attach", run, "--engine", stack.url)
+    again, followed = stack.softland("run", "--attach", run, "--engine", stack.url)
     assert again == answer, "following again prints the same answer"
+    assert followed == said, "and the same report, with the time that the run took"
     lines, _ = stack.softland("run", "--attach", run, "--engine", stack.url, "--format", "json")
     events = [json.loads(line) for line in lines.splitlines()]
     report = told(events)
@@ -38,9 +39,10 @@ def check_commands(stack):
     sound(stack.folder, [report])
     stack.answer = report["answer"]
     listed, _ = stack.softland("runs", "--engine", stack.url)
-    assert listed.split()[:2] == [run, "completed"], listed
+    assert listed.split()[:3] == [run, "answered:", "final"], listed
     rows, _ = stack.softland("runs", "--engine", stack.url, "--json")
-    assert json.loads(rows)["run"] == run, rows
+    row = json.loads(rows)
+    assert [row[key] for key in ("run", "state", "outcome", "reason")] == [run, "completed", "answered", "final"], row
     _, said = stack.softland("cancel", run, "--engine", stack.url)
     assert said.strip().endswith(f"{run} has ended"), said
     stack.softland("runs", "--delete", "run-none", "--engine", stack.url, status=2)
@@ -49,12 +51,34 @@ def check_commands(stack):
     lines, _ = stack.softland("run", "ghost", "Go.", "--engine", stack.url, "--format", "json", status=2)
     refused = told([json.loads(line) for line in lines.splitlines()])
     assert (refused["outcome"], refused["reason"]) == ("failed", "setup"), refused
+    assert [refused["run"], "failed:", "setup"] in listed_words(stack), "it is listed as refused"
+    _, said = stack.softland("run", "--attach", "run-none", "--engine", stack.url, status=2)
+    assert "run-none on " not in said, said
+    bare, admin = stack.url.removeprefix("http://"), f"http://{stack.server.admin}"
+    for words, why in [
+            (("runs", "--engine", bare), f"such as {stack.url}"),
+            (("runs", "--engine", admin), f"{admin} is not the address at which Restate takes requests"),
+            (("cancel", f"{run}.1", "--engine", stack.url), f"kept with the run that began it: {run}"),
+            (("worker", "--agents", str(stack.folder.agents), "--restate", stack.url),
+             f"--restate: {stack.url} is not the address of Restate's administration"),
+            (("worker", "--agents", str(stack.folder.agents), "--restate", admin, "--advertise", "10.0.0.5:9080"),
+             "--advertise: `10.0.0.5:9080` is not the address of a worker: it must begin with http://")]:
+        if words[0] == "worker":
+            words += ("--model", "sim/reader", "--allow-shell")
+        _, said = stack.softland(*words, status=2)
+        assert why in said, said
     for words, why in [(("run", "ghost", "Go."), "the worker has no agent `ghost`; its agents are: "),
                        (("run", "--attach", "run-none"), "no run run-none is kept at"),
                        (("cancel", "run-none"), "no run run-none is kept at")]:
         _, said = stack.softland(*words, "--engine", stack.url, status=2)
         assert why in said, said
     worker.kill()
+
+
+def listed_words(stack):
+    """Returns the first words of each run in the list."""
+    listed, _ = stack.softland("runs", "--engine", stack.url)
+    return [line.split()[:3] for line in listed.splitlines()]
 
 
 def check_cancel(stack):
@@ -74,6 +98,7 @@ def check_cancel(stack):
     status, events = follower.end()
     took = time.monotonic() - began
     assert status == 130 and told(events)["outcome"] == "cancelled", (status, events[-1])
+    until(lambda: [run, "cancelled:", "user"] in listed_words(stack), "it is listed as cancelled")
     assert took < 20, f"the call went on for {took:.1f} s"
     stack.folder.take(0.03)
     worker.kill()
@@ -139,8 +164,7 @@ def check_late_end(stack):
     report = told(events)
     assert status == 130 and report["outcome"] == "cancelled" and report["cost_usd"] is None, (status, report)
     assert len({event["run"] for event in events}) == 3, "the sub-agents have begun"
-    listed, _ = stack.softland("runs", "--engine", stack.url)
-    assert [run, "cancelled"] in [line.split()[:2] for line in listed.splitlines()], listed
+    assert [run, "cancelled:", "user"] in listed_words(stack), "it is listed as cancelled"
     stack.softland("runs", "--delete", run, "--engine", stack.url)
     until(lambda: not any(stack.server.kept(run).values()), "all is gone")
     stack.folder.take(0.03)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -29,6 +30,17 @@ pub struct Event {
     /// The event itself.
     #[serde(flatten)]
     pub kind: EventKind,
+}
+
+impl Event {
+    /// Returns the time from an earlier event to this one, as the events tell it; zero if one of the
+    /// times cannot be read.
+    #[must_use]
+    pub fn time_since(&self, earlier: &str) -> Duration {
+        let times = self.ts.parse::<jiff::Timestamp>().ok().zip(earlier.parse().ok());
+        let passed = times.map(|(now, then)| now.duration_since(then));
+        passed.and_then(|passed| passed.try_into().ok()).unwrap_or_default()
+    }
 }
 
 /// The kind of an event. `docs/reference/events.md` lists names and fields.
@@ -182,6 +194,18 @@ pub struct Report {
     /// The message of the failure, if there was one.
     #[serde(skip)]
     pub failure: Option<String>,
+}
+
+impl Report {
+    /// The failure of a run that an engine has ended.
+    pub(crate) const ENDED_BY_ENGINE: &str = "the engine has ended the run";
+
+    /// Returns true if an engine has ended the run before it could tell an end: what it has cost is
+    /// not known then.
+    #[must_use]
+    pub fn is_ended_by_engine(&self) -> bool {
+        self.failure.as_deref() == Some(Self::ENDED_BY_ENGINE)
+    }
 }
 
 /// The author of an answer.

@@ -15,8 +15,12 @@ pub(crate) mod worker;
 
 /// Returns a failure of the engine as the command's.
 pub(crate) fn engine_failure(failure: &EngineFailure) -> Failure {
-    let status = if failure.is_passing() { status::PROVIDER } else { status::USAGE };
-    Failure::usage(failure.to_string()).with_status(status)
+    Failure::usage(failure.to_string()).with_status(failure_status(failure))
+}
+
+/// Returns the exit status for a failure of the engine.
+pub(crate) fn failure_status(failure: &EngineFailure) -> u8 {
+    if failure.is_passing() { status::PROVIDER } else { status::USAGE }
 }
 
 /// Returns a runtime for requests to the engine.
@@ -106,7 +110,9 @@ fn format_row(row: &RunRow, json: bool) -> String {
         // A row of texts always has a form.
         return serde_json::to_string(row).unwrap_or_default() + "\n";
     }
-    let RunRow { run, state, began, failure } = row;
+    let RunRow { run, state, outcome, began, failure } = row;
+    let end = outcome.as_ref().map(|end| format!("{}: {}", end.outcome.word(), end.reason));
+    let end = end.as_ref().unwrap_or(state);
     let failure = failure.as_ref().map(|why| format!("  {why}")).unwrap_or_default();
-    format!("{run}  {state:<12}  {began}{failure}\n")
+    format!("{run}  {end:<20}  {began}{failure}\n")
 }

@@ -17,6 +17,8 @@ const USER_AGENT: &str = concat!("softland/", env!("CARGO_PKG_VERSION"));
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for an answer that a worker gives at once.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// The most characters that are shown of an answer.
+const MOST_SHOWN: usize = 500;
 /// The longest id of a run.
 const MOST_ID: usize = 200;
 
@@ -70,15 +72,7 @@ impl EngineClient {
     /// # Errors
     /// Returns a failure if the text is no address of HTTP.
     pub fn new(address: &str) -> Result<Self, EngineFailure> {
-        let invalid = |why: &dyn std::fmt::Display| {
-            let shown = show_address(address);
-            EngineFailure::new(format!("`{shown}` is not the address of an engine: {why}"), false)
-        };
-        let text = format!("{}/", address.trim_end_matches('/'));
-        let base = Url::parse(&text).map_err(|error| invalid(&error))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(invalid(&"it must begin with http:// or https://"));
-        }
+        let base = parse_address(address, "an engine")?;
         // An embedding program may have installed a crypto provider already, which is used then.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
@@ -91,7 +85,10 @@ impl EngineClient {
             // A plain address must work on systems without root certificates.
             builder = builder.tls_certs_only([]);
         }
-        let http = builder.build().map_err(|error| invalid(&error))?;
+        let http = builder.build().map_err(|error| {
+            let shown = show_address(address);
+            EngineFailure::new(format!("nothing can be asked at {shown}: {error}"), false)
+        })?;
         Ok(Self { http, base, reached: Arc::default() })
     }
 
@@ -228,14 +225,21 @@ impl EngineClient {
         if status.is_success() {
             return Ok(body);
         }
-        let message = error_message(&body);
-        if status == 404 && message.contains("not found") {
-            let none = format!(
+        let message = match (status.as_u16(), error_message(&body)) {
+            (404, Some(why)) if why.contains("not found") => format!(
                 "the engine at {place} knows no worker of softland: start one with softland worker"
-            );
-            return Err(EngineFailure { message: none, passing: false, status: Some(404) });
-        }
-        let message = format!("the engine at {place}: {status}: {message}");
+            ),
+            (404 | 405, None) => format!(
+                "{place} is not the address at which Restate takes requests (port 8080 by default; \
+                 its administration, on port 9070, takes none): it answers {status}"
+            ),
+            (_, Some(why)) => format!("the engine at {place}: {status}: {why}"),
+            (_, None) => {
+                let text: String =
+                    String::from_utf8_lossy(&body).chars().take(MOST_SHOWN).collect();
+                format!("the engine at {place}: {status}: {text}")
+            }
+        };
         let passing = status.is_server_error();
         Err(EngineFailure { message, passing, status: Some(status.as_u16()) })
     }
@@ -247,6 +251,28 @@ pub(crate) fn no_worker_answers(place: &str) -> String {
         "the engine at {place} has taken the request, and no worker answers it: start one with \
          softland worker"
     )
+}
+
+/// Parses the address of something that speaks HTTP.
+///
+/// # Errors
+/// Returns a failure that says how such an address begins.
+pub(crate) fn parse_address(address: &str, what: &str) -> Result<Url, EngineFailure> {
+    let text = format!("{}/", address.trim_end_matches('/'));
+    let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    match url {
+        Some(url) if url.query().or(url.fragment()).is_none() => Ok(url),
+        Some(_) => Err("it may have a path, and no ? or #".to_owned()),
+        None if address.contains("://") => Err("it must begin with http:// or https://".to_owned()),
+        None => {
+            let shown = show_address(address);
+            Err(format!("it must begin with http:// or https://, such as http://{shown}"))
+        }
+    }
+    .map_err(|why| {
+        let shown = show_address(address);
+        EngineFailure::new(format!("`{shown}` is not the address of {what}: {why}"), false)
+    })
 }
 
 /// Returns an address as it is shown to people: without user and password.
@@ -275,18 +301,32 @@ pub(crate) fn check_run_id(run: &str) -> Result<(), EngineFailure> {
     if (1..=MOST_ID).contains(&run.len()) && run.bytes().all(plain) {
         return Ok(());
     }
-    Err(EngineFailure::new(format!("`{run}` is not the id of a run"), false))
+    let message = match run.split_once('.') {
+        Some((first, rest)) if check_run_id(first).is_ok() && rest.split('.').all(is_number) => {
+            format!(
+                "`{run}` is the run of a sub-agent, which is kept with the run that began it: {first}"
+            )
+        }
+        _ => format!(
+            "`{run}` is not the id of a run that an engine keeps: such an id has letters, digits, - \
+             and _, at most {MOST_ID}, as run-20261127T102520-39f2ec13 has"
+        ),
+    };
+    Err(EngineFailure::new(message, false))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 pub(crate) fn unreadable(error: impl std::fmt::Display) -> EngineFailure {
     EngineFailure::new(format!("the engine's answer cannot be read: {error}"), false)
 }
 
-fn error_message(body: &[u8]) -> String {
-    let json: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
-    let text = message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
-    text.chars().take(500).collect()
+/// Returns the engine's own message; `None` if the answer is not one of an engine.
+fn error_message(body: &[u8]) -> Option<String> {
+    let json: serde_json::Value = serde_json::from_slice(body).ok()?;
+    Some(json.get("message")?.as_str()?.chars().take(MOST_SHOWN).collect())
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {
@@ -300,6 +340,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::FakeEngine;
 
     #[tokio::test]
     async fn an_address_is_shown_without_user_and_password() {
@@ -320,5 +361,60 @@ mod tests {
             };
             assert!(!told.contains("hunter2"), "{told}");
         }
+    }
+
+    #[test]
+    fn e23_an_address_that_is_none_is_told_with_what_is_allowed() {
+        for (address, why) in [
+            (
+                "10.0.0.5:9080",
+                "it must begin with http:// or https://, such as http://10.0.0.5:9080",
+            ),
+            (
+                "localhost:8080",
+                "it must begin with http:// or https://, such as http://localhost:8080",
+            ),
+            ("redis://10.0.0.5", "it must begin with http:// or https://"),
+            ("http://10.0.0.5/?a", "it may have a path, and no ? or #"),
+        ] {
+            let said = parse_address(address, "a worker").unwrap_err().to_string();
+            assert_eq!(said, format!("`{address}` is not the address of a worker: {why}"));
+        }
+        for fit in ["http://10.0.0.5:9080/", "https://workers.example/softland", "http://[::1]:1"] {
+            assert!(parse_address(fit, "a worker").is_ok(), "{fit}");
+        }
+    }
+
+    #[test]
+    fn e23_a_text_that_is_no_id_of_a_run_is_told_with_what_one_looks_like() {
+        let said = |run: &str| check_run_id(run).unwrap_err().to_string();
+        assert_eq!(
+            said("run-1.2.3"),
+            "`run-1.2.3` is the run of a sub-agent, which is kept with the run that began it: run-1"
+        );
+        for run in ["", "a/b", "run-1.", ".1", "run-1.x", "run 1"] {
+            let looks =
+                "letters, digits, - and _, at most 200, as run-20261127T102520-39f2ec13 has";
+            assert!(said(run).contains(looks), "{}", said(run));
+        }
+    }
+
+    /// Asks an engine that answers so for its runs. Returns the failure.
+    async fn answered(status: u16, body: &'static str) -> String {
+        let fake = FakeEngine::start_with_status(move |_, _| (status, body.into())).await;
+        let said = fake.client.list_runs().await.unwrap_err().to_string();
+        said.replace(&fake.client.shown_address(), "HERE")
+    }
+
+    #[tokio::test]
+    async fn e23_an_address_that_takes_no_requests_is_told_as_such() {
+        let said = answered(404, "").await;
+        assert!(
+            said.starts_with("HERE is not the address at which Restate takes requests"),
+            "{said}"
+        );
+        let said = answered(404, r#"{"message":"service 'SoftlandRun' not found"}"#).await;
+        assert!(said.contains("knows no worker of softland"), "{said}");
+        assert_eq!(answered(500, "oh").await, "the engine at HERE: 500 Internal Server Error: oh");
     }
 }

@@ -23,6 +23,8 @@ const SLOW: Duration = Duration::from_secs(10);
 /// A remark about the run for the person who follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FollowNote {
+    /// The engine knows the run. Told once, before any event.
+    Known,
     /// The engine's last attempt failed for this reason; it tries again.
     Failing(String),
     /// Nothing answers for this reason; it is tried again.
@@ -78,7 +80,7 @@ pub async fn follow_run(
 ) -> Result<(), FollowError> {
     let (mut reader, mut number, mut delay) = (EventReader::default(), 0, SHORTEST);
     let (mut quiet, mut away, mut said) = (Duration::ZERO, None, None);
-    let mut open = OpenRuns::default();
+    let (mut open, mut known) = (OpenRuns::default(), false);
     // An unknown run is told at once, and the end of a run that has no event left.
     let mut look = true;
     loop {
@@ -97,6 +99,7 @@ pub async fn follow_run(
         };
         away = None;
         if !piece.is_empty() {
+            say_known(&mut known, note);
             let events = reader.push_piece(&piece);
             for event in events.map_err(|error| FollowError::Unreadable(error.to_string()))? {
                 open.push_event(&event);
@@ -110,7 +113,12 @@ pub async fn follow_run(
         }
         if look || quiet >= QUIET {
             let state = client.find_state(run).await;
-            match check_state(state, client, run, number).await? {
+            let answered = state.is_ok();
+            let seen = check_state(state, client, run, number).await?;
+            if answered {
+                say_known(&mut known, note);
+            }
+            match seen {
                 Look::Open(None) => {}
                 Look::Open(Some(failure)) => {
                     say_once(&mut said, FollowNote::Failing(failure), note);
@@ -144,6 +152,12 @@ async fn fetch_piece(
     }
     say_once(said, FollowNote::Away(no_worker_answers(&client.shown_address())), note);
     fetching.await
+}
+
+fn say_known(known: &mut bool, note: &mut (dyn FnMut(FollowNote) + Send)) {
+    if !std::mem::replace(known, true) {
+        note(FollowNote::Known);
+    }
 }
 
 fn say_once(

@@ -22,7 +22,7 @@ mod worker;
 pub use client::{EngineClient, EngineFailure, show_address};
 pub use follow::{FollowError, FollowNote, follow_run};
 pub use service::{AgentLoader, CANCEL_GRACE, LoadedAgent, RunRequest};
-pub use status::{EngineState, RunDeletion, RunRow};
+pub use status::{EngineState, RunDeletion, RunOutcome, RunRow};
 pub use worker::{Worker, WorkerError, WorkerSettings};
 
 /// The name of the workflow under which Restate knows the runs.

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
+use softland_agent::core::{Outcome, Reason};
 
 use crate::client::{EngineClient, EngineFailure};
-use crate::status::{EngineState, RunDeletion, RunRow};
+use crate::service::OUTCOME;
+use crate::status::{EngineState, RunDeletion, RunOutcome, RunRow};
 use crate::{SERVICE, client};
 
 /// The most runs of a list.
@@ -53,12 +55,26 @@ struct Invocation {
     completion_failure: Option<String>,
     last_failure: Option<String>,
     created_at: Option<String>,
+    /// What the run itself has said of its outcome, as JSON.
+    outcome: Option<String>,
 }
 
 impl Invocation {
     /// Returns true if the engine was told to end it.
     fn is_cancelled(&self) -> bool {
         self.completion_failure.as_ref().is_some_and(|why| why.starts_with(CANCELLED))
+    }
+
+    /// Returns the outcome of a run that has ended: what it has said itself, or what it is told as
+    /// where the engine was told to end it.
+    fn find_outcome(&self) -> Option<RunOutcome> {
+        if self.status != COMPLETED {
+            return None;
+        }
+        if self.is_cancelled() {
+            return Some(RunOutcome { outcome: Outcome::Cancelled, reason: Reason::User });
+        }
+        serde_json::from_str(self.outcome.as_ref()?).ok()
     }
 
     fn into_state(self) -> EngineState {
@@ -86,7 +102,10 @@ impl Admin {
     async fn find_rows(&self, only: &str, most: usize) -> Result<Vec<Invocation>, EngineFailure> {
         let query = format!(
             "SELECT id, target_service_key, status, completion_result, completion_failure, \
-             last_failure, CAST(created_at AS VARCHAR) AS created_at FROM sys_invocation \
+             last_failure, CAST(created_at AS VARCHAR) AS created_at, outcome FROM sys_invocation \
+             LEFT JOIN (SELECT service_key, completion_success_value_utf8 AS outcome FROM \
+             sys_promise WHERE service_name = '{SERVICE}' AND key = '{OUTCOME}') AS told \
+             ON told.service_key = target_service_key \
              WHERE target_service_name = '{SERVICE}' AND target_handler_name = 'run' {only} \
              ORDER BY created_at DESC LIMIT {most}"
         );
@@ -134,14 +153,14 @@ impl Admin {
     pub(crate) async fn list_runs(&self) -> Result<Vec<RunRow>, EngineFailure> {
         let rows = self.find_rows("", MOST_ROWS).await?;
         let row = |row: Invocation| {
-            let state = match (row.status.as_str(), row.completion_result.as_deref()) {
-                (COMPLETED, _) if row.is_cancelled() => "cancelled".to_owned(),
-                (COMPLETED, Some("failure")) => "failed".to_owned(),
+            let outcome = row.find_outcome();
+            let state = match row.completion_result.as_deref() {
+                Some("failure") if outcome.is_none() => "failed".to_owned(),
                 _ => row.status,
             };
             let failure = row.completion_failure.or(row.last_failure);
             let began = row.created_at.unwrap_or_default();
-            Some(RunRow { run: row.target_service_key?, state, began, failure })
+            Some(RunRow { run: row.target_service_key?, state, outcome, began, failure })
         };
         Ok(rows.into_iter().filter_map(row).collect())
     }
@@ -213,10 +232,22 @@ impl Admin {
         struct Version {
             ingress_endpoint: String,
         }
-        let answer = self.client.get("version").await?;
-        let Version { ingress_endpoint } =
-            serde_json::from_slice(&answer).map_err(client::unreadable)?;
-        Ok(ingress_endpoint)
+        let other = |why: String| {
+            let place = self.client.shown_address();
+            let message = format!(
+                "{place} is not the address of Restate's administration (port 9070 by default): {why}"
+            );
+            EngineFailure::new(message, false)
+        };
+        match self.client.get("version").await {
+            Ok(answer) => serde_json::from_slice(&answer)
+                .map(|Version { ingress_endpoint }| ingress_endpoint)
+                .map_err(|_| other("it tells no version of Restate".to_owned())),
+            Err(failure) => match failure.status() {
+                Some(status) if status < 500 => Err(other(format!("it answers {status}"))),
+                _ => Err(failure),
+            },
+        }
     }
 }
 

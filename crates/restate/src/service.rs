@@ -16,12 +16,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::client::EngineClient;
 use crate::query::Admin;
-use crate::status::{EngineState, RunDeletion, RunRow};
+use crate::status::{EngineState, RunDeletion, RunOutcome, RunRow};
 
 /// The state of a run that its end is stored in.
 const END: &str = "end";
 /// The promise that a cancellation resolves with true, and the end of the run with false.
 const CANCEL: &str = "cancel";
+/// The promise that a run resolves with its outcome, for the list of runs. The engine lists promises
+/// without reading the events that are stored beside them.
+pub(crate) const OUTCOME: &str = "outcome";
 /// The time for a cancelled run to end by itself, before the engine ends it.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(30);
 /// The delay before a lost connection to the engine is tried again.
@@ -127,7 +130,9 @@ impl RunService {
                 return Err(HandlerError::from(why));
             }
         };
+        let (outcome, reason) = end.outcome();
         ctx.set(END, Json(end.clone()));
+        ctx.resolve_promise(OUTCOME, Json(RunOutcome { outcome, reason }));
         // Whoever waits for a cancellation need not wait any longer.
         ctx.resolve_promise(CANCEL, false);
         Ok(Json(end))
@@ -142,7 +147,9 @@ impl RunService {
     /// Returns the state of the run.
     #[handler(journal_retention = "0s")]
     async fn state(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<EngineState>> {
-        let end = ctx.get::<Json<RunEnd>>(END).await?.map(Json::into_inner);
+        let end = ctx.get::<Json<serde_json::Value>>(END).await?.map(Json::into_inner);
+        // An end that another build has stored in a form of its own is still an end.
+        let end = end.and_then(|end| serde_json::from_value::<RunEnd>(end).ok());
         let (admin, run) = (self.admin.clone(), ctx.key().to_owned());
         let state = ctx.run(|| async move { Ok(Json(admin.find_state(&run).await?)) }).await?;
         Ok(Json(match (state.into_inner(), end) {

@@ -1,6 +1,7 @@
 //! What the engine says of a run.
 
 use serde::{Deserialize, Serialize};
+use softland_agent::core::{Outcome, Reason};
 use softland_agent::durable::RunEnd;
 
 /// The state of a run, as the engine sees it.
@@ -32,6 +33,15 @@ pub enum EngineState {
     },
 }
 
+/// The outcome of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The reason.
+    pub reason: Reason,
+}
+
 /// A run in the engine's list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRow {
@@ -39,9 +49,12 @@ pub struct RunRow {
     pub run: String,
     /// The engine's word for its state.
     pub state: String,
+    /// The outcome of a run that has ended, if it is known.
+    #[serde(flatten)]
+    pub outcome: Option<RunOutcome>,
     /// The time of its beginning, as RFC 3339.
     pub began: String,
-    /// The failure of the last attempt.
+    /// The failure of the last attempt, or the one that ended the run.
     #[serde(default)]
     pub failure: Option<String>,
 }

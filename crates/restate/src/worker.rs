@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::build_id::build_id;
-use crate::client::{EngineClient, EngineFailure};
+use crate::client::{EngineClient, EngineFailure, parse_address};
 use crate::query::Admin;
 use crate::registration::{LOOK_EVERY, Registration};
 use crate::service::{ActiveRuns, AgentLoader, ListService, RunService};
@@ -43,6 +43,8 @@ pub enum WorkerError {
     Listen(std::io::Error),
     /// The program's own file cannot be read, so that the build has no identity.
     Build(std::io::Error),
+    /// The address at which the engine is to reach the worker is none.
+    Advertise(EngineFailure),
     /// The engine does not answer, or refuses the worker.
     Engine(EngineFailure),
 }
@@ -52,6 +54,7 @@ impl std::fmt::Display for WorkerError {
         match self {
             Self::Listen(error) => write!(f, "--listen: {error}"),
             Self::Build(error) => write!(f, "the program's file cannot be read: {error}"),
+            Self::Advertise(failure) => write!(f, "--advertise: {failure}"),
             Self::Engine(failure) => write!(f, "--restate: {failure}"),
         }
     }
@@ -85,6 +88,9 @@ impl Worker {
         settings: &WorkerSettings,
         loader: Arc<dyn AgentLoader>,
     ) -> Result<Self, WorkerError> {
+        if let Some(advertise) = &settings.advertise {
+            parse_address(advertise, "a worker").map_err(WorkerError::Advertise)?;
+        }
         let admin = Admin::new(EngineClient::new(&settings.restate)?);
         let ingress = EngineClient::new(&admin.find_ingress().await?)?;
         let listener = TcpListener::bind(settings.listen).await.map_err(WorkerError::Listen)?;

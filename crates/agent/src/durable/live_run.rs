@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use softland_session::core::RunEnding;
 use tokio::task::JoinHandle;
 
 use super::event_reader::RecordedSteps;
@@ -69,15 +70,21 @@ impl std::error::Error for StepError {}
 pub(super) struct LiveRun {
     run: String,
     log: Arc<StepLog>,
-    /// `None` once the run has ended.
-    running: Option<JoinHandle<Result<Report, SetupError>>>,
+    running: Running,
     is_first: bool,
+}
+
+/// A run's task, and its end once it has ended.
+#[derive(Debug)]
+enum Running {
+    Task(JoinHandle<Result<Report, SetupError>>),
+    Ended(RunEnd),
 }
 
 impl Drop for LiveRun {
     fn drop(&mut self) {
-        if let Some(running) = &self.running {
-            running.abort();
+        if let Running::Task(task) = &self.running {
+            task.abort();
         }
     }
 }
@@ -115,7 +122,7 @@ impl LiveRun {
             drop(resources);
             report
         });
-        Ok(Self { run, log, running: Some(running), is_first: true })
+        Ok(Self { run, log, running: Running::Task(running), is_first: true })
     }
 
     /// Waits for the next step. A step that was returned counts as lost until `confirm_step`. A run
@@ -124,30 +131,30 @@ impl LiveRun {
     /// # Errors
     /// Returns an error if this process cannot go on with the run.
     pub(super) async fn next_step(&mut self, is_recorded: bool) -> Result<Step, StepError> {
-        let mut refused = None;
-        if let Some(running) = &mut self.running {
+        if let Running::Task(task) = &mut self.running {
             tokio::select! {
                 biased;
                 () = self.log.wait_until_due() => {}
-                ended = running => {
-                    self.running = None;
-                    refused = end_of_task(ended)?;
-                }
+                ended = task => self.running = Running::Ended(end_of_task(ended)?),
                 () = self.log.wait_until_idle() => return Err(StepError::leaving()),
             }
         }
-        match refused {
-            Some(why) if is_recorded => return Err(StepError::from_text(why)),
-            Some(why) => return Ok(Step::refusal(&self.run, why)),
-            None => {}
-        }
-        // Events that are held come with the last step.
-        let ended = self.running.is_none();
-        if ended {
-            self.log.is_drained();
-        }
+        let end = match &self.running {
+            Running::Task(_) => None,
+            Running::Ended(RunEnd::Refused(why)) if is_recorded => {
+                return Err(StepError::from_text(why.clone()));
+            }
+            Running::Ended(RunEnd::Refused(why)) => {
+                return Ok(Step::refusal(&self.run, why.clone()));
+            }
+            Running::Ended(end) => {
+                // Events that are held come with the last step.
+                self.log.is_drained();
+                Some(end.clone())
+            }
+        };
         let step = self.log.cut_step();
-        let end = (ended && self.log.is_drained()).then_some(RunEnd::Ended);
+        let end = end.filter(|_| self.log.is_drained());
         Ok(Step { first: std::mem::take(&mut self.is_first), end, ..step })
     }
 
@@ -157,13 +164,15 @@ impl LiveRun {
     }
 }
 
-/// Returns the reason for which a run did not begin, if it did not.
+/// Returns how a run has ended.
 fn end_of_task(
     ended: Result<Result<Report, SetupError>, tokio::task::JoinError>,
-) -> Result<Option<String>, StepError> {
+) -> Result<RunEnd, StepError> {
     match ended {
-        Ok(Ok(_)) => Ok(None),
-        Ok(Err(unfit)) => Ok(Some(unfit.to_string())),
+        Ok(Ok(Report { ended: RunEnding { outcome, reason, .. }, .. })) => {
+            Ok(RunEnd::Ended { outcome, reason })
+        }
+        Ok(Err(unfit)) => Ok(RunEnd::Refused(unfit.to_string())),
         Err(failed) => Err(StepError::from_text(format!("the run stopped: {failed}"))),
     }
 }

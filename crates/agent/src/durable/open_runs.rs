@@ -122,7 +122,7 @@ impl SeenRun {
             usage: self.usage,
             cost_usd: None,
             resume: None,
-            failure: Some("cancelled".to_owned()),
+            failure: Some(Report::ENDED_BY_ENGINE.to_owned()),
         };
         let seq = self.next + u64::try_from(events.len()).unwrap_or(0);
         events.push(error_event(self.run, (seq, ts), report));

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
+use softland_session::core::{Outcome, Reason};
 
 use super::ends::refused_end;
 
@@ -27,10 +28,26 @@ pub(super) struct Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
-    /// The run has ended. Its terminal event says how.
-    Ended,
+    /// The run has ended, as its terminal event says.
+    Ended {
+        /// The outcome.
+        outcome: Outcome,
+        /// The reason.
+        reason: Reason,
+    },
     /// The run was refused before it began, for this reason. Its only event says so.
     Refused(String),
+}
+
+impl RunEnd {
+    /// Returns the outcome and the reason, as the terminal event has them.
+    #[must_use]
+    pub fn outcome(&self) -> (Outcome, Reason) {
+        match self {
+            Self::Ended { outcome, reason } => (*outcome, reason.clone()),
+            Self::Refused(_) => (Outcome::Failed, Reason::Setup),
+        }
+    }
 }
 
 /// The head of a step: a line of JSON before the bytes.

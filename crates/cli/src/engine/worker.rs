@@ -11,7 +11,7 @@ use softland_restate::{AgentLoader, LoadedAgent, Worker, WorkerError, WorkerSett
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{RunArgs, WorkerArgs};
-use crate::engine::engine_failure;
+use crate::engine::failure_status;
 use crate::failure::Failure;
 use crate::mcp::start_servers;
 use crate::platform::Signals;
@@ -52,7 +52,9 @@ async fn serve_agents(
     writer: &Writer,
 ) -> Result<(), Failure> {
     let failed = |error: WorkerError| match &error {
-        WorkerError::Engine(failure) => engine_failure(failure),
+        WorkerError::Engine(failure) => {
+            Failure::usage(error.to_string()).with_status(failure_status(failure))
+        }
         _ => Failure::usage(error.to_string()),
     };
     let WorkerArgs { restate, listen, advertise, .. } = args.clone();

@@ -62,6 +62,7 @@ fn describe_reason(report: &Report) -> String {
         (Reason::Refusal, None) => "the model refused".to_owned(),
         (Reason::Truncated, None) => "the output was cut off repeatedly".to_owned(),
         (Reason::Provider, None) => "the provider gave no answer".to_owned(),
+        (Reason::User, None) if report.is_ended_by_engine() => "the engine ended it".to_owned(),
         (Reason::User, None) => "by you".to_owned(),
         (Reason::Budget, None) => "the budget of its account was used up".to_owned(),
         (Reason::Journal, None) => "the journal could not be written".to_owned(),
@@ -78,7 +79,7 @@ fn list_usage(report: &Report, took: Duration, simulated: bool) -> Vec<String> {
         format_count(report.turns, "turn"),
         format_count(report.tool_calls, "tool call"),
         format_token_sums(input, usage.cache_read, usage.output),
-        format_cost(report.cost_usd, simulated),
+        format_cost(report, simulated),
         format_time(took),
     ]
 }
@@ -94,8 +95,11 @@ fn format_time(took: Duration) -> String {
 /// The words behind the cost of a run whose models are simulated.
 pub(crate) const SIMULATED: &str = " simulated, nothing was paid";
 
-fn format_cost(cost: Option<f64>, simulated: bool) -> String {
-    let amount = match cost {
+fn format_cost(report: &Report, simulated: bool) -> String {
+    let amount = match report.cost_usd {
+        None if report.is_ended_by_engine() => {
+            return "cost unknown (the engine ended the run, which told none)".to_owned();
+        }
         None => return "cost unknown (no price for this model)".to_owned(),
         Some(cost) if cost > 0.0 && cost < 0.0001 => "under $0.0001".to_owned(),
         Some(cost) if cost < 1.0 => format!("${cost:.4}"),
@@ -107,8 +111,9 @@ fn format_cost(cost: Option<f64>, simulated: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softland_agent::UsageTotal;
     use softland_agent::core::{Because, RunEnding, Rung};
+    use softland_agent::durable::OpenRuns;
+    use softland_agent::{EventKind, UsageTotal};
 
     fn report(ended: RunEnding, answered_by: Option<AnsweredBy>) -> Report {
         Report {
@@ -185,6 +190,22 @@ mod tests {
     }
 
     #[test]
+    fn e22_the_cost_of_a_run_that_an_engine_ended_is_unknown_for_that_reason() {
+        let mut open = OpenRuns::default();
+        let usage = r#"{"v":1,"seq":0,"ts":"2026-11-29T10:00:00Z","run":"r","turn":1,"event":"usage",
+            "input":1,"output":1,"cache_read":0,"cache_write":0,"cost_usd":0.1,"request_id":null}"#;
+        open.push_event(&serde_json::from_str(usage).unwrap());
+        let ends = open.cancelled_ends("r");
+        let EventKind::Error { report, .. } = &ends[0].kind else { panic!("{ends:?}") };
+        let text = shown(report, false, 200);
+        assert!(text.starts_with("cancelled: the engine ended it\n"), "{text}");
+        assert!(
+            text.contains("cost unknown (the engine ended the run, which told none)"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn small_and_unknown_costs() {
         for (amount, text) in [
             (None, "cost unknown (no price for this model)"),
@@ -192,7 +213,9 @@ mod tests {
             (Some(0.000_01), "under $0.0001"),
             (Some(12.345), "$12.35"),
         ] {
-            assert_eq!(format_cost(amount, false), text);
+            let ended = RunEnding::without_limit(Outcome::Answered, Reason::Final);
+            let report = Report { cost_usd: amount, ..report(ended, None) };
+            assert_eq!(format_cost(&report, false), text);
         }
     }
 }

@@ -5,7 +5,6 @@
 //! run.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use softland_agent::{Event, EventKind};
 
@@ -38,7 +37,8 @@ struct ChildView {
     /// The agent's name, and the run's number among its caller's sub-agents.
     label: String,
     level: usize,
-    began: Instant,
+    /// The time of the event that began it.
+    began: String,
 }
 
 impl RunTreeView {
@@ -66,7 +66,7 @@ impl RunTreeView {
     /// Returns the output for one event.
     pub(crate) fn render_event(&mut self, event: &Event) -> Vec<Piece> {
         if let EventKind::Child { child_run, agent, id } = &event.kind {
-            self.add_child(&event.run, child_run, (agent, id));
+            self.add_child(event, child_run, (agent, id));
         }
         if !self.children.contains_key(&event.run) {
             let pieces = self.first.render_event(event);
@@ -78,9 +78,9 @@ impl RunTreeView {
         self.render_child_event(event)
     }
 
-    /// Adds the run of a sub-agent, which a call of `caller` began.
-    fn add_child(&mut self, caller: &str, run: &str, (agent, call): (&str, &str)) {
-        let above = self.children.get(caller);
+    /// Adds the run of a sub-agent, which a call began.
+    fn add_child(&mut self, began: &Event, run: &str, (agent, call): (&str, &str)) {
+        let above = self.children.get(&began.run);
         let level = above.map_or(1, |caller| (caller.level + 1).min(LEVELS));
         let kept = above.map_or(&self.first, |caller| &caller.view).locator_within(call);
         // Unfinished lines of several runs could not be shown side by side, and the answer belongs
@@ -96,8 +96,8 @@ impl RunTreeView {
         view.set_locator(kept);
         let which = run.rsplit('.').next().unwrap_or_default();
         let label = format!("{agent} #{which}");
-        self.children
-            .insert(run.to_owned(), ChildView { view, label, level, began: Instant::now() });
+        let began = began.ts.clone();
+        self.children.insert(run.to_owned(), ChildView { view, label, level, began });
     }
 
     fn render_child_event(&mut self, event: &Event) -> Vec<Piece> {
@@ -108,7 +108,8 @@ impl RunTreeView {
         let label = child.label.clone();
         if let EventKind::Done { report } | EventKind::Error { report, .. } = &event.kind {
             // Simulated cost is marked once, at the end of the whole run.
-            let ended = render_summary(report, child.began.elapsed(), false, usize::MAX / 2);
+            let ended =
+                render_summary(report, event.time_since(&child.began), false, usize::MAX / 2);
             let ended: String = ended.into_iter().map(|piece| piece.text).collect();
             let ended = format!("{label}: {}", ended.trim_end().replace('\n', " · "));
             let style = if report.ended.outcome.is_done() { Style::Dim } else { Style::Bad };
@@ -145,4 +146,36 @@ fn indent_lines(pieces: Vec<Piece>, columns: usize) -> Vec<Piece> {
         }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e21_the_time_of_a_run_is_that_between_its_events() {
+        let show = ViewOptions {
+            stream_text: false,
+            markdown: false,
+            thinking: false,
+            verbose: 0,
+            nested: false,
+        };
+        let mut view = RunTreeView::new(show, true, 200, None);
+        let mut shown = |line: &str| -> String {
+            let pieces = view.render_event(&serde_json::from_str(line).unwrap());
+            pieces.into_iter().map(|piece| piece.text).collect()
+        };
+        shown(
+            r#"{"v":1,"seq":4,"ts":"2026-11-29T10:00:00.250Z","run":"r","turn":1,
+                "event":"child","child_run":"r.1","agent":"scout","id":"toolu_1"}"#,
+        );
+        let ended = shown(
+            r#"{"v":1,"seq":9,"ts":"2026-11-29T10:01:30.750Z","run":"r.1","turn":2,"event":"done",
+                "outcome":"answered","reason":"final","answer":"yes","answered_by":"model","turns":2,
+                "tool_calls":1,"cost_usd":0.01,
+                "usage":{"input":1,"output":1,"cache_read":0,"cache_write":0}}"#,
+        );
+        assert!(ended.trim_end().ends_with("· 90.5 s"), "{ended}");
+    }
 }

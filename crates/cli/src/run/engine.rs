@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::Duration;
 
 use softland_agent::journal::new_run_id;
 use softland_agent::{AgentFile, Event, EventKind, Report};
 use softland_restate::{
-    EngineClient, FollowError, FollowNote, RunRequest, follow_run, show_address,
+    EngineClient, EngineState, FollowError, FollowNote, RunRequest, follow_run, show_address,
 };
 
 use super::{EventPrinter, exit_status};
@@ -18,12 +18,16 @@ use crate::platform::Signals;
 use crate::render::Writer;
 use crate::settings::read_prompt;
 
+/// The time for the engine to say what becomes of a run that is left.
+const LEAVING: Duration = Duration::from_secs(2);
+
 /// Starts a run, or finds it, and follows it to its end.
 pub(crate) fn run_command(args: &EngineRunArgs) -> Result<ExitCode, Failure> {
     let runtime = client_runtime()?;
     let client = EngineClient::new(&args.engine).map_err(|error| engine_failure(&error))?;
     let writer = Writer::for_process();
     let run = match &args.which {
+        // It is not known yet that there is such a run.
         EngineRun::Attach(run) => run.clone(),
         EngineRun::New { agent, prompt } => {
             let (agent, prompt) = (agent_name(agent)?, read_prompt(prompt.as_deref())?);
@@ -31,12 +35,10 @@ pub(crate) fn run_command(args: &EngineRunArgs) -> Result<ExitCode, Failure> {
             let request = RunRequest { agent, prompt };
             let started = client.start_run(&run, &request);
             runtime.block_on(started).map_err(|error| engine_failure(&error))?;
+            tell_place(args, &run);
             run
         }
     };
-    if args.shown.format == OutputFormat::Text {
-        writer.write_note(&format!("{run} on {}", show_address(&args.engine)));
-    }
     let entered = runtime.enter();
     let system = |error| Failure::usage(format!("the run cannot be followed: {error}"));
     let mut signals = Signals::with_hangup().map_err(system)?;
@@ -48,17 +50,45 @@ pub(crate) fn run_command(args: &EngineRunArgs) -> Result<ExitCode, Failure> {
             () = signals.next() => Ok(None),
         }
     });
+    if let Ok(None) = ended {
+        let state = runtime.block_on(async {
+            tokio::select! {
+                state = tokio::time::timeout(LEAVING, client.find_state(&run)) => state.ok()?.ok(),
+                () = signals.next() => None,
+            }
+        });
+        Writer::for_process().write_note(&describe_left(&run, &args.engine, state.as_ref()));
+    }
     drop(entered);
     runtime.shutdown_background();
-    match ended? {
-        Some(report) => Ok(ExitCode::from(exit_status(&report, printer.output_loss()))),
-        None => {
-            Writer::for_process().write_note(&format!(
-                "{run} goes on; softland run --attach {run} --engine {engine} follows it, softland \
-                 cancel {run} --engine {engine} ends it",
-                engine = show_address(&args.engine)
-            ));
-            Ok(ExitCode::from(status::CANCELLED))
+    Ok(match ended? {
+        Some(report) => ExitCode::from(exit_status(&report, printer.output_loss())),
+        None => ExitCode::from(status::CANCELLED),
+    })
+}
+
+/// Says where a run is that the engine knows.
+fn tell_place(args: &EngineRunArgs, run: &str) {
+    if args.shown.format == OutputFormat::Text {
+        Writer::for_process().write_note(&format!("{run} on {}", show_address(&args.engine)));
+    }
+}
+
+/// Says what becomes of a run that is not followed any more, as far as it is known.
+fn describe_left(run: &str, engine: &str, state: Option<&EngineState>) -> String {
+    let engine = show_address(engine);
+    let follows = format!("softland run --attach {run} --engine {engine} follows it");
+    let ends = format!("softland cancel {run} --engine {engine} ends it");
+    match state {
+        Some(EngineState::Active { .. }) => format!("{run} goes on; {follows}, {ends}"),
+        Some(EngineState::Paused { .. }) => {
+            format!("{run} is paused by the engine; {follows}, {ends}")
+        }
+        Some(EngineState::Ended { .. } | EngineState::Cancelled) => {
+            format!("{run} has ended; {follows} from its beginning")
+        }
+        Some(EngineState::Unknown) | None => {
+            format!("{run} is not followed any more; if it has not ended, {follows}, {ends}")
         }
     }
 }
@@ -82,25 +112,30 @@ async fn follow(
     run: &str,
     printer: &mut EventPrinter,
 ) -> Result<Report, Failure> {
-    let (began, mut report) = (Instant::now(), None);
+    let (mut began, mut ended) = (None, None);
     let mut hear = |event: &Event| {
         printer.print_event(event);
+        let began = began.get_or_insert_with(|| event.ts.clone());
         if let EventKind::Done { report: end } | EventKind::Error { report: end, .. } = &event.kind
             && event.run == run
         {
-            report = Some(end.as_ref().clone());
+            ended = Some((end.as_ref().clone(), event.time_since(began)));
         }
     };
     let mut note = |note: FollowNote| {
-        Writer::for_process().write_warning(&match note {
+        let warning = match note {
+            // A new run was told when it was begun.
+            FollowNote::Known if matches!(args.which, EngineRun::New { .. }) => return,
+            FollowNote::Known => return tell_place(args, run),
             FollowNote::Failing(why) => format!("{run}: the engine tries again: {why}"),
             FollowNote::Away(why) => format!("{run}: waiting: {why}"),
-        });
+        };
+        Writer::for_process().write_warning(&warning);
     };
     let followed = follow_run(client, run, &mut hear, &mut note).await;
     followed.map_err(|error| describe_error(&error, args, run))?;
-    let report = report.ok_or_else(|| Failure::usage(format!("{run} has no end")))?;
-    printer.print_summary(&report, began.elapsed(), false);
+    let (report, took) = ended.ok_or_else(|| Failure::usage(format!("{run} has no end")))?;
+    printer.print_summary(&report, took, false);
     Ok(report)
 }
 
@@ -128,4 +163,28 @@ fn describe_error(error: &FollowError, args: &EngineRunArgs, run: &str) -> Failu
 
 fn because(failure: Option<&str>) -> String {
     failure.map(|why| format!(" ({why})")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e23_only_a_run_that_is_at_work_is_said_to_go_on() {
+        let said =
+            |state: Option<EngineState>| describe_left("run-1", "http://e:1", state.as_ref());
+        assert_eq!(
+            said(Some(EngineState::Active { failure: None })),
+            "run-1 goes on; softland run --attach run-1 --engine http://e:1 follows it, \
+             softland cancel run-1 --engine http://e:1 ends it"
+        );
+        for state in [EngineState::Ended { end: None, failure: None }, EngineState::Cancelled] {
+            let said = said(Some(state));
+            assert!(said.starts_with("run-1 has ended; "), "{said}");
+        }
+        for state in [None, Some(EngineState::Unknown)] {
+            let said = said(state);
+            assert!(said.starts_with("run-1 is not followed any more; "), "{said}");
+        }
+    }
 }

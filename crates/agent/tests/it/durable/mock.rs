@@ -13,7 +13,7 @@ use softland_agent::durable::{
     DurableRun, EngineError, EventReader, PreparedRun, RunEnd, RunSource, StepEngine, StepError,
     StepMaker, run_with_engine,
 };
-use softland_agent::{Agent, Event};
+use softland_agent::{Agent, Event, EventKind};
 use tokio_util::sync::CancellationToken;
 
 /// The moment of a crash, relative to the recording of a step.
@@ -84,16 +84,29 @@ impl MockEngine {
         pieces.flat_map(|piece| reader.push_piece(piece).unwrap()).collect()
     }
 
-    /// Calls the handler until it ends. Returns the end, and how often it was called.
+    /// Calls the handler until it ends. Returns the end, which is that of the run's terminal event, and
+    /// how often it was called.
     pub(crate) async fn run(&self, run: &DurableRun) -> (RunEnd, u64) {
         for attempt in 1.. {
             match run_with_engine(self, run.clone()).await {
-                Ok(end) => return (end, attempt),
+                Ok(end) => {
+                    self.check_end(&run.run, &end);
+                    return (end, attempt);
+                }
                 Err(EngineError::Engine(Attempt::Crashed)) => {}
                 Err(other) => panic!("attempt {attempt}: {other:?}"),
             }
         }
         unreachable!("attempts have no end")
+    }
+
+    fn check_end(&self, run: &str, end: &RunEnd) {
+        let events = self.events();
+        let last = events.iter().rev().find(|event| event.run == run).unwrap();
+        let (EventKind::Done { report } | EventKind::Error { report, .. }) = &last.kind else {
+            panic!("no end: {last:?}")
+        };
+        assert_eq!(end.outcome(), (report.ended.outcome, report.ended.reason.clone()));
     }
 
     fn recorded_step(&self, number: u64) -> Option<Bytes> {
