@@ -261,7 +261,7 @@ pub(crate) fn parse_address(address: &str, what: &str) -> Result<Url, EngineFail
     let text = format!("{}/", address.trim_end_matches('/'));
     let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     match url {
-        Some(url) if url.query().or(url.fragment()).is_none() => Ok(url),
+        Some(url) if url.query().is_none() && url.fragment().is_none() => Ok(url),
         Some(_) => Err("it may have a path, and no ? or #".to_owned()),
         None if address.contains("://") => Err("it must begin with http:// or https://".to_owned()),
         None => {
