@@ -21,7 +21,7 @@ const CANCELLED: &str = "[409]";
 
 /// The time in which the engine reaches a worker that is there. It gives up one that refuses
 /// connections after two seconds.
-const REACHED: Duration = Duration::from_secs(10);
+const REACHED: Duration = Duration::from_secs(5);
 /// The engine's code for an address at which it finds no worker.
 const UNREACHED: &str = "META0003";
 /// The name under which an address says instead of which other one it was made the newest.
