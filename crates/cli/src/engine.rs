@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use crate::args::{CancelArgs, EngineRunsArgs};
 use crate::failure::{Failure, status};
 use crate::render::Writer;
+use crate::runs::output_status;
 
 pub(crate) mod worker;
 
@@ -102,7 +103,7 @@ fn list_runs(args: &EngineRunsArgs, writer: &mut Writer) -> Result<ExitCode, Fai
     let rows = client_runtime()?.block_on(listing).map_err(|error| engine_failure(&error))?;
     let text: String = rows.iter().map(|row| format_row(row, args.json)).collect();
     writer.write_result(&text);
-    Ok(ExitCode::SUCCESS)
+    Ok(output_status(writer))
 }
 
 fn format_row(row: &RunRow, json: bool) -> String {

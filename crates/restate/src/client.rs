@@ -248,8 +248,8 @@ impl EngineClient {
 /// Describes an engine that has taken a request and gives no answer: it waits for a worker.
 pub(crate) fn no_worker_answers(place: &str) -> String {
     format!(
-        "the engine at {place} has taken the request, and no worker answers it: start one with \
-         softland worker"
+        "the engine at {place} waits for a worker, and none answers: start one with softland worker. \
+         Nothing was done"
     )
 }
 

@@ -521,8 +521,7 @@ pub(crate) fn response_body(came: &ResponseRecord) -> Option<Vec<u8>> {
 /// Returns the message for the model about a call whose result is unknown.
 fn interrupted_message(tool: &str) -> String {
     format!(
-        "{tool}: interrupted. The process that ran this call was killed before its result was \
-         known: it may have taken effect, wholly, in part or not at all. It was not run again."
+        "{tool}: interrupted. This call was broken off before its result was known: it may have taken effect, wholly, in part or not at all. It was not run again."
     )
 }
 

@@ -58,6 +58,12 @@ async fn serve_agents(
         _ => Failure::usage(error.to_string()),
     };
     let WorkerArgs { restate, listen, advertise, .. } = args.clone();
+    if advertise.is_none() && listen.ip().is_unspecified() {
+        writer.write_warning(&format!(
+            "without --advertise the engine is told to reach this worker at {listen}, which works on \
+             this machine only"
+        ));
+    }
     let settings = WorkerSettings { restate, listen, advertise };
     let worker = Worker::bind(&settings, loader).await.map_err(failed)?;
     let stop = CancellationToken::new();
