@@ -101,11 +101,11 @@ impl LedgerStore for PostgresStore {
     fn sweep_old_runs(&mut self, before: u64) -> Result<bool, StoreFault> {
         let database = &self.client.database;
         let swept = self.client.work(BATCH_TIME, async {
-            let client = database.get().await?;
+            let mut client = database.get().await?;
             let forget =
                 "DELETE FROM softland_ledger_writers WHERE seen < now() - interval '7 days'";
             client.execute(forget, &[]).await?;
-            let more = delete_old(&client, before).await?;
+            let more = delete_old(&mut client, before).await?;
             client.put_back();
             Ok(more)
         });

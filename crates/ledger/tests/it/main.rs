@@ -18,7 +18,6 @@ mod support;
 mod required;
 #[cfg(feature = "postgres")]
 #[path = "../../../../tests/servers/postgres.rs"]
-#[expect(dead_code, reason = "other tests hold transactions open")]
 mod server;
 
 /// A server that a test ends and starts again.

@@ -21,6 +21,8 @@ use crate::outage::TestServer as _;
 use crate::server::{PostgresServer, postgres_program};
 use crate::support::*;
 
+mod deletion;
+
 /// The runs of random records. One id begins another.
 const RUNS: [&str; 4] = ["run-a", "run-ab", "run-c", "run-d"];
 
