@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use softland_session::core::{Because, Evidence, LossCause, NanoUsd, RunEnding, SignalKind};
 
-use crate::runs::RunTotals;
+use crate::runs::{RunInfo, RunTotals};
 
 /// One fact to keep. Times are milliseconds since 1970.
 #[derive(Clone, Debug)]
@@ -174,6 +174,8 @@ pub struct RunEnd {
     pub at: u64,
     /// The run.
     pub run: Arc<str>,
+    /// Whose it is, for a ledger from which its beginning was deleted.
+    pub owner: RunOwner,
     /// The outcome and its reason.
     pub ended: RunEnding,
     /// True if the answer is softland's own.
@@ -196,10 +198,34 @@ pub struct RunEnd {
     pub cost: Option<NanoUsd>,
 }
 
+/// Whose a run is, and its model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOwner {
+    /// The session, which shares money.
+    pub session: Arc<str>,
+    /// The model.
+    pub model: Arc<str>,
+    /// The name of the key that asks.
+    pub key: Option<Arc<str>>,
+    /// The account that pays.
+    pub account: Option<Arc<str>>,
+}
+
+impl From<&RunInfo> for RunOwner {
+    fn from(info: &RunInfo) -> Self {
+        Self {
+            session: Arc::clone(&info.session),
+            model: Arc::clone(&info.model),
+            key: info.key.clone(),
+            account: info.account.clone(),
+        }
+    }
+}
+
 /// Returns the record of a run's end.
 pub(crate) fn run_end_record(
     at: u64,
-    run: &Arc<str>,
+    (run, owner): (&Arc<str>, RunOwner),
     ended: RunEnding,
     local: bool,
     answer: Option<String>,
@@ -209,6 +235,7 @@ pub(crate) fn run_end_record(
     Record::RunEnd(RunEnd {
         at,
         run: Arc::clone(run),
+        owner,
         ended,
         local,
         answer,

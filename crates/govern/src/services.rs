@@ -10,7 +10,7 @@ use crate::conversations::Conversations;
 use crate::held::HeldLeases;
 use crate::learned::KnownModels;
 use crate::names::NameGenerator;
-use crate::records::{Record, run_end_record};
+use crate::records::{Record, RunOwner, run_end_record};
 use crate::running::RunningRequests;
 use crate::runs::{EndedRun, RunCancellation, RunInfo, RunsToEnd};
 use crate::shared::SharedState;
@@ -121,7 +121,10 @@ impl Services {
         let RunInfo { model, policy, account, .. } = &*run.info;
         let labels = UsageLabels { model, policy, account: account.as_ref() };
         self.meter.count_ended_run(ended.outcome, labels);
-        self.write_record(|| run_end_record(now, &run.run, ended, false, None, &run.totals));
+        self.write_record(|| {
+            let owner = RunOwner::from(&*run.info);
+            run_end_record(now, (&run.run, owner), ended, false, None, &run.totals)
+        });
     }
 
     /// Hands a record to the watcher, if it wants records.

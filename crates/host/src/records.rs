@@ -32,6 +32,11 @@ pub fn ledger_record(record: Record<'_>) -> ledger::Record {
         Record::RunEnd(end) => ledger::Record::RunEnd(ledger::RunEnd {
             at: end.at,
             run: end.run,
+            owner: ledger::RunOwner {
+                session: Some(end.owner.session),
+                model: Some(end.owner.model),
+                payer: Payer { key: end.owner.key, account: end.owner.account },
+            },
             ended: end.ended,
             local: end.local,
             answer: end.answer,

@@ -44,5 +44,5 @@ pub use read::{
     AccountSpend, Query, ReadError, Reader, RecordedSignal, Run, RunLookup, StoredContent,
     UnassignedTotals, Usage, UsageGroup, UsageQuery, UsageRow,
 };
-pub use record::{Event, Payer, Record, Request, RunEnd, RunStart};
+pub use record::{Event, Payer, Record, Request, RunEnd, RunOwner, RunStart};
 pub use step::Step;

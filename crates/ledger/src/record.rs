@@ -12,8 +12,8 @@ use crate::step::Step;
 pub enum Record {
     /// A run was seen for the first time.
     RunStart(RunStart),
-    /// A request is about to be sent upstream, with the most that it can cost. Its
-    /// [`Record::Request`] follows once its response has ended. If the process dies before that,
+    /// A request is about to be sent upstream, with the most that it can cost. A run that the ledger
+    /// does not have begins with it. Its [`Record::Request`] follows once its response has ended. If the process dies before that,
     /// this record is booked when the ledger is next opened.
     Sent(Request),
     /// A request has ended, whether or not it was sent upstream.
@@ -31,6 +31,17 @@ pub struct Payer {
     pub key: Option<Arc<str>>,
     /// The account, a path.
     pub account: Option<Arc<str>>,
+}
+
+/// Whose a run is, and its model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOwner {
+    /// The session, which shares money.
+    pub session: Option<Arc<str>>,
+    /// The model.
+    pub model: Option<Arc<str>>,
+    /// The key that asks, and the account that pays.
+    pub payer: Payer,
 }
 
 /// The beginning of a run.
@@ -125,6 +136,8 @@ pub struct RunEnd {
     pub at: u64,
     /// The run.
     pub run: Arc<str>,
+    /// Whose it is. Kept if the ledger does not have the run's beginning.
+    pub owner: RunOwner,
     /// The outcome and its reason.
     pub ended: RunEnding,
     /// True if the answer is softland's own.
@@ -255,7 +268,10 @@ impl Record {
                     + text(&r.remark)
             }
             Self::Event(r) => r.run.len() + r.fields.as_str().len(),
-            Self::RunEnd(r) => r.run.len() + text(&r.answer),
+            Self::RunEnd(r) => {
+                let owner = name(&r.owner.session) + name(&r.owner.model) + payer(&r.owner.payer);
+                r.run.len() + owner + text(&r.answer)
+            }
         }
     }
 

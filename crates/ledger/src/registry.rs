@@ -14,7 +14,7 @@ use softland_core::{NanoUsd, Outcome, Reason, RunEnding};
 
 use crate::batch::{PackedRecord, TextSpan};
 use crate::fields::{self, Envelope};
-use crate::record::{Event, Payer, Request, RunEnd, RunStart};
+use crate::record::{Event, Payer, Request, RunEnd, RunOwner, RunStart};
 
 /// The number of runs that are remembered between batches.
 const REMEMBERED: usize = 4096;
@@ -193,6 +193,9 @@ impl RunRegistry {
                 number_event(row, (at, turn, event), fields, sink, text)
             }
             PackedRecord::Sent(request) => {
+                if let Some(run) = &request.run {
+                    self.find_or_create(run, request.at, sink)?.note_sent(request);
+                }
                 sink.add_sent(request);
                 Ok(Numbering::NoLine)
             }
@@ -202,6 +205,8 @@ impl RunRegistry {
                 if row.end.is_some() {
                     return Ok(Numbering::Known);
                 }
+                let RunOwner { session, model, payer } = &end.owner;
+                row.note_owner(session.as_ref(), model.as_ref(), payer);
                 let name = fields::last_event_name(&end.ended);
                 let fields = fields::end_fields(end, full);
                 let taken = number_event(row, (end.at, end.turns, name), fields, sink, text)?;
@@ -388,6 +393,7 @@ impl RunRow {
             cache_read: self.cache_read,
             cache_write: self.cache_write,
             cost: self.cost.filter(|_| self.unpriced == 0).map(NanoUsd),
+            owner: RunOwner { session: self.session, model: self.model, payer: self.payer },
             run: self.run,
         }
     }
@@ -432,15 +438,7 @@ impl RunRow {
         if self.end.is_some() {
             return;
         }
-        if !self.met {
-            // The record of its beginning was lost, or is still to come.
-            self.whole = true;
-            self.session = self.session.take().or_else(|| request.session.clone());
-            self.model = self.model.take().or_else(|| request.model.clone());
-            if self.payer == Payer::default() {
-                self.payer = request.payer.clone();
-            }
-        }
+        self.note_owner(request.session.as_ref(), request.model.as_ref(), &request.payer);
         self.input = self.input.saturating_add(request.input);
         self.output = self.output.saturating_add(request.output);
         self.cache_read = self.cache_read.saturating_add(request.cache_read);
@@ -448,6 +446,25 @@ impl RunRow {
         match request.cost {
             Some(cost) => self.cost = Some(self.cost.unwrap_or(0).saturating_add(cost.0)),
             None => self.unpriced += 1,
+        }
+    }
+
+    /// Notes whose request is sent.
+    fn note_sent<T>(&mut self, request: &Request<T>) {
+        self.changed |= !self.met;
+        self.note_owner(request.session.as_ref(), request.model.as_ref(), &request.payer);
+    }
+
+    /// Notes whose run it is, if the record of its beginning was lost or deleted, or is still to come.
+    fn note_owner(&mut self, session: Option<&Arc<str>>, model: Option<&Arc<str>>, payer: &Payer) {
+        if self.met {
+            return;
+        }
+        self.whole = true;
+        self.session = self.session.take().or_else(|| session.cloned());
+        self.model = self.model.take().or_else(|| model.cloned());
+        if self.payer == Payer::default() {
+            self.payer = payer.clone();
         }
     }
 

@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::support::*;
 use serde_json::{Value, json};
 use softland_agent::core::{Because, NanoUsd, Outcome, Reason, RunEnding, Rung};
-use softland_ledger::{Event, Fields, Ledger, Options, Payer, Record, Request, RunEnd, RunStart};
+use softland_ledger::{
+    Event, Fields, Ledger, Options, Payer, Record, Request, RunEnd, RunOwner, RunStart,
+};
 
 const MINUTE: u64 = 60_000;
 
@@ -68,6 +70,7 @@ fn records(run: &str, session: &str, ago: u64, over: bool) -> Vec<Record> {
     let end = RunEnd {
         at: at + 4200,
         run,
+        owner: RunOwner::default(),
         ended: RunEnding::from_because(Outcome::Landed, &because, Some(Rung::None)),
         local: false,
         answer: None,

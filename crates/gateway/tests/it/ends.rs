@@ -5,19 +5,17 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::support::Running;
 use crate::support::client::{Client, all};
 use crate::support::script::{INPUT, Reply, Scripted, calls, says};
 use crate::support::sim::governed;
-use softland_gateway::{Clock, Settings};
-use softland_ledger::{Ledger, Options, Query, Reader, Run};
+use crate::support::{LONG, Running};
+use softland_gateway::{ClientKey, Clock, KeyEntry, Settings, digest_token};
+use softland_ledger::{DeleteTarget, Ledger, Options, Query, Reader, Run, delete_runs};
 use softland_session::core::policy::PolicyValue as Key;
 use softland_session::core::{Outcome, Quantity, Reason};
 use tempfile::TempDir;
-
-use crate::support;
 
 const MINUTE: u64 = 60_000;
 
@@ -42,10 +40,16 @@ impl Time {
 
 /// A gateway that looks for idle runs all the time, or never, with a ledger in that folder.
 async fn gateway(upstream: &Scripted, time: &Time, folder: &TempDir, looks: bool) -> Running {
-    let mut settings: Settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(9))]);
-    settings.ledger = Some(folder.path().join("ledger.db").into());
+    let mut settings = settings_of(upstream, folder);
     settings.limits.sweep = Duration::from_millis(if looks { 50 } else { 1_000_000 });
     Running::with_clock(settings, time.clock()).await
+}
+
+/// Settings with a ledger in that folder.
+fn settings_of(upstream: &Scripted, folder: &TempDir) -> Settings {
+    let mut settings = governed(&upstream.url(), &[("tool_calls_limit", Key::Int(9))]);
+    settings.ledger = Some(folder.path().join("ledger.db").into());
+    settings
 }
 
 /// The runs of the ledger, the oldest first.
@@ -94,6 +98,55 @@ async fn ten_minutes_without_a_request_end_a_run_and_whoever_comes_back_names_it
         let end = new.end.as_ref().expect("it ended");
         assert_eq!(end.outcome, Outcome::Answered);
     }
+}
+
+/// Waits until the ledger has a run with this number of requests, and deletes it.
+async fn delete_run_of(folder: &Path, requests: u64) {
+    let since = Instant::now();
+    loop {
+        if let Some(run) = runs(folder).iter().find(|run| run.requests == requests) {
+            let target = DeleteTarget::Run(&run.run);
+            assert_eq!(delete_runs(folder.join("ledger.db"), target).expect("it is deleted"), 1);
+            return;
+        }
+        assert!(since.elapsed() < LONG, "the ledger has its requests");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_deleted_while_it_is_open_is_there_again_with_whose_it_is() {
+    let (time, folder) = (Time::new(), tempfile::tempdir().expect("a folder"));
+    let upstream = Scripted::plays(vec![calls(1), calls(2), says("all"), calls(3)]).await;
+    let mut settings = settings_of(&upstream, &folder);
+    let key =
+        ClientKey { name: "ana".into(), account: Some("acme/ana".into()), ..ClientKey::default() };
+    settings.keys = [KeyEntry { digest: digest_token(b"ana-token"), key }].into();
+    let mut gateway = Running::with_clock(settings, time.clock()).await;
+    let client = |session: &str| {
+        let session = format!("x-softland-session: {session}");
+        Client::new(true).with("x-softland-key: ana-token").with(&session)
+    };
+    let mut going_on = client("one");
+    going_on.turn(&gateway).await;
+    delete_run_of(folder.path(), 1).await;
+    going_on.turn(&gateway).await;
+    let there = |runs: &[Run]| {
+        runs.iter().map(|run| (run.session.clone(), run.key.clone(), run.account.clone())).collect()
+    };
+    let whose = |session: &str| {
+        (Some(session.to_owned()), Some("ana".to_owned()), Some("acme/ana".to_owned()))
+    };
+    going_on.turn(&gateway).await;
+    client("two").asking("another").turn(&gateway).await;
+    // Its end is all that is written of it, when the gateway stops.
+    delete_run_of(folder.path(), 1).await;
+    gateway.stopped().await;
+    let runs = runs(folder.path());
+    let found: Vec<_> = there(&runs);
+    assert_eq!(found, [whose("one"), whose("two")], "{runs:?}");
+    assert!(runs.iter().all(|run| run.model.as_deref() == Some("claude-sonnet-4-5")), "{runs:?}");
+    assert!(is_cancelled(&runs[1]) && runs[1].requests == 0, "{runs:?}");
 }
 
 #[tokio::test]
@@ -166,7 +219,7 @@ async fn what_was_under_way_at_a_kill_is_booked_as_the_most_that_it_can_have_cos
         let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
         db.query_row("SELECT count(*) FROM open_requests", [], count).expect("a count")
     };
-    let copied = tokio::time::timeout(support::LONG, async {
+    let copied = tokio::time::timeout(LONG, async {
         loop {
             for file in ["ledger.db", "ledger.db-wal"] {
                 std::fs::copy(folder.path().join(file), killed.path().join(file)).expect("a copy");
@@ -188,7 +241,7 @@ async fn what_was_under_way_at_a_kill_is_booked_as_the_most_that_it_can_have_cos
         Options { end_left_open: true, ..Options::with_path(killed.path().join("ledger.db")) };
     for _ in 0..2 {
         let ledger = Ledger::open(options.clone(), time.clock()).expect("a ledger");
-        ledger.close(support::LONG).expect("all is written");
+        ledger.close(LONG).expect("all is written");
     }
     let after = runs(killed.path());
     let ([left], [killed_run]) = (&*before, &*after) else { panic!("{before:?} {after:?}") };

@@ -13,7 +13,7 @@ use crate::support::sim::governed;
 use crate::support::{Message, Running};
 use serde_json::{Value, json};
 use softland_gateway::{Secret, Settings};
-use softland_ledger::{Ledger, Options, Payer, Record, RunEnd, RunStart};
+use softland_ledger::{Ledger, Options, Payer, Record, RunEnd, RunOwner, RunStart};
 use softland_session::core::policy::PolicyValue as Key;
 use softland_session::core::{Outcome, Reason, RunEnding};
 use tempfile::TempDir;
@@ -363,6 +363,7 @@ fn kept(path: &Path, runs: u64) {
         ledger.record(Record::RunEnd(RunEnd {
             at,
             run,
+            owner: RunOwner::default(),
             ended: RunEnding::without_limit(Outcome::Answered, Reason::Final),
             local: false,
             answer: None,

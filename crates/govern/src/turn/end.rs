@@ -125,9 +125,8 @@ impl GovernedRequest {
         Some(Box::new(EndReport {
             run: Arc::clone(&request.run),
             end,
-            model: Arc::clone(&self.opening.model),
+            owner: self.opening.run_owner(),
             policy_name: self.opening.chosen.name.clone(),
-            account: self.opening.account_name(),
             answer: done.answer.clone().filter(|_| full),
             used: done.used.clone(),
             policy: self.exchange.run().policy().clone(),

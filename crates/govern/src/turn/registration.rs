@@ -9,6 +9,7 @@ use softland_session::core::policy::Policy;
 
 use super::open::RequestSetup;
 use super::scope::Session;
+use crate::records::RunOwner;
 use crate::runs::{OpenedRun, RunInfo, RunOpening};
 use crate::services::Services;
 use crate::shared::{SharedState, StateNote};
@@ -115,6 +116,16 @@ impl RequestSetup {
             account: self.account_name(),
             observed: policy.is_observing(),
             calls_limit: policy.tool_calls_limit,
+        }
+    }
+
+    /// Returns whose the request's run is.
+    pub(super) fn run_owner(&self) -> RunOwner {
+        RunOwner {
+            session: self.session_name(),
+            model: Arc::clone(&self.model),
+            key: self.key_name(),
+            account: self.account_name(),
         }
     }
 

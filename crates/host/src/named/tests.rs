@@ -1,3 +1,4 @@
+use softland_govern::records::RunOwner;
 use softland_govern::runs::RunInfo;
 use softland_session::core::{Reason, RunEnding};
 use softland_session::wire::Tokens;
@@ -26,6 +27,7 @@ fn end(run: &str, (turns, tool_calls): (u64, u64)) -> Record<'static> {
     Record::RunEnd(RunEnd {
         at: 0,
         run: run.into(),
+        owner: RunOwner::default(),
         ended: RunEnding::without_limit(Outcome::Answered, Reason::Final),
         local: false,
         answer: None,

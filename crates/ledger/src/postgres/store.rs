@@ -351,9 +351,8 @@ fn run_of(record: &PackedRecord) -> Option<&str> {
     match record {
         PackedRecord::RunStart(start) => Some(&start.run),
         PackedRecord::Event(event) => Some(&*event.run).filter(|_| !is_reserved(event.event)),
-        PackedRecord::Request(request) => request.run.as_deref(),
+        PackedRecord::Sent(request) | PackedRecord::Request(request) => request.run.as_deref(),
         PackedRecord::RunEnd(end) => Some(&end.run),
-        PackedRecord::Sent(_) => None,
     }
 }
 

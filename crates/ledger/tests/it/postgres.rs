@@ -14,7 +14,7 @@ use proptest::test_runner::{Config, TestRunner};
 use softland_core::{NanoUsd, Outcome, Reason, RunEnding};
 use softland_ledger::{
     DeleteTarget, Event, Ledger, LedgerMark, LedgerPlace, Options, Payer, Query, Reader, Record,
-    Request, RunEnd, RunLookup, RunStart, UsageGroup, UsageQuery, delete_runs,
+    Request, RunEnd, RunLookup, RunOwner, RunStart, UsageGroup, UsageQuery, delete_runs,
 };
 
 use crate::outage::TestServer as _;
@@ -164,9 +164,11 @@ fn records() -> impl Strategy<Value = Record> {
             Record::Event(Event { fields, ..said })
         },
     );
-    let ended = (run, any::<bool>()).prop_map(|(run, landed)| match landed {
-        true => end(run),
-        false => failed(run),
+    let ended = (run, payers(), any::<bool>()).prop_map(|(run, payer, landed)| {
+        let ended = if landed { end(run) } else { failed(run) };
+        let Record::RunEnd(ended) = ended else { unreachable!() };
+        let owner = RunOwner { session: Some("s1".into()), model: Some("m1".into()), payer };
+        Record::RunEnd(RunEnd { owner, ..ended })
     });
     prop_oneof![2 => begun, 5 => asked, 4 => said, 1 => ended]
 }

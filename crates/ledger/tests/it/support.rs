@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use softland_core::{Because, NanoUsd, Outcome, Reason, RunEnding, Rung};
 use softland_ledger::{
-    Clock, Event, Ledger, Options, Payer, Reader, Record, Request, RunEnd, RunStart, Step,
+    Clock, Event, Ledger, Options, Payer, Reader, Record, Request, RunEnd, RunOwner, RunStart, Step,
 };
 use tempfile::TempDir;
 
@@ -152,6 +152,7 @@ pub(crate) fn end(run: &str) -> Record {
     Record::RunEnd(RunEnd {
         at: NOW + 60_000,
         run: run.into(),
+        owner: RunOwner::default(),
         ended: RunEnding::from_because(Outcome::Landed, &because, Some(Rung::Ask)),
         local: false,
         answer: Some("the answer".to_owned()),

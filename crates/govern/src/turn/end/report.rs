@@ -7,7 +7,7 @@ use softland_session::core::policy::Policy;
 use softland_session::core::{Facts, NanoUsd, RunEnding, RunUsage};
 
 use crate::money::accounts::Balance;
-use crate::records::run_end_record;
+use crate::records::{RunOwner, run_end_record};
 use crate::runs::{RunTotals, SnapshotEnd};
 use crate::services::Services;
 use crate::shared::{Closed, Closing, StateNote};
@@ -26,9 +26,8 @@ pub(super) struct ClosingRequest {
 pub(super) struct EndReport {
     pub(super) run: Arc<str>,
     pub(super) end: SnapshotEnd,
-    pub(super) model: Arc<str>,
+    pub(super) owner: RunOwner,
     pub(super) policy_name: String,
-    pub(super) account: Option<Arc<str>>,
     pub(super) answer: Option<String>,
     pub(super) used: RunUsage,
     pub(super) policy: Policy,
@@ -63,7 +62,7 @@ impl ClosingRequest {
 impl EndReport {
     fn record_end(self, services: &Services, closed: Closed) {
         let Self { run, mut end, answer, used, policy, unknown, .. } = self;
-        let (model, policy_name, account) = (self.model, self.policy_name, self.account);
+        let (owner, policy_name) = (self.owner, self.policy_name);
         // What the limits leave, after this request's own money, tokens and time.
         let facts = refresh_spent(self.facts, self.own_cost, &closed.balances);
         end.ending.remaining = used.remaining_limits(&policy, &facts);
@@ -71,11 +70,15 @@ impl EndReport {
         if let Some(limit) = &ending.limit {
             services.meter.count_limit_hit(limit, ending.outcome.word());
         }
-        let labels = UsageLabels { model: &model, policy: &policy_name, account: account.as_ref() };
+        let labels = UsageLabels {
+            model: &owner.model,
+            policy: &policy_name,
+            account: owner.account.as_ref(),
+        };
         services.meter.count_ended_run(ending.outcome, labels);
         let Some(totals) = closed.run.ended.or(unknown) else { return };
         services.write_record(|| {
-            run_end_record(end.at, &run, end.ending.clone(), end.local, answer, &totals)
+            run_end_record(end.at, (&run, owner), end.ending.clone(), end.local, answer, &totals)
         });
         services.state.take_note(StateNote::EndKnown { run, end });
     }

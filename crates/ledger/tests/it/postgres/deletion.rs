@@ -108,3 +108,25 @@ fn on_postgres_retention_waits_for_no_writer() {
     writer.commit();
     assert_eq!(count_rows_without_run(&server), "0|0|0|2");
 }
+
+#[test]
+#[ignore = "needs postgres"]
+fn on_postgres_a_request_that_is_sent_waits_for_the_deletion_of_its_run() {
+    let server = PostgresServer::start();
+    let shared = place_of(&server);
+    write(&options_of(&shared), run_with_everything("run-a", NOW));
+    let deletion = server.begin(
+        "BEGIN; DELETE FROM softland_ledger_lines; DELETE FROM softland_ledger_requests;
+         DELETE FROM softland_ledger_contents; DELETE FROM softland_ledger_open_requests;
+         DELETE FROM softland_ledger_runs;",
+    );
+    let ledger = open(&options_of(&shared));
+    let Record::Request(sent) = request(Some("run-a"), 2) else { unreachable!() };
+    ledger.record(Record::Sent(sent));
+    wait_for_waiter(&server, || ledger.waiting_records() == 0);
+    deletion.commit();
+    ledger.close(LONG).unwrap();
+    assert_eq!(server.sql("SELECT run FROM softland_ledger_open_requests"), "run-a");
+    let session = server.sql("SELECT session FROM softland_ledger_runs WHERE run = 'run-a'");
+    assert_eq!(session, "s1", "the run is there again");
+}
