@@ -274,10 +274,11 @@ impl Ladder {
         self.force_answer(Tail::Expire(because))
     }
 
-    /// Ends the run with a local answer, because a request cannot be paid.
+    /// Ends the run with a local answer, because a request cannot be paid. The limit for which the run
+    /// was landing, if it was, remains the reason.
     pub fn handle_denial(&mut self, because: &Because) -> NextAction {
-        self.landing.get_or_insert_with(|| because.clone());
-        self.answer_locally(because)
+        let reason = self.landing.get_or_insert_with(|| because.clone()).clone();
+        self.answer_locally(&reason)
     }
 
     fn follow_exploring(

@@ -179,3 +179,32 @@ async fn k12_no_name_is_a_way_past_a_budget() {
     assert!(now.spent <= LIMIT && now.spent > NanoUsd(LIMIT.0 / 2), "{now:?}");
     assert_eq!(now.spent, NanoUsd(turns(&host) as u64 * (1_000 * 3_000 + 50 * 15_000)));
 }
+
+/// A run that is landing for another limit keeps its reason when its request gets no money.
+#[tokio::test]
+async fn k64_the_first_limit_of_a_run_remains_its_reason() {
+    let rule = budget("acme", false, OnExhausted::Land);
+    let policy = Policy { tool_calls_limit: Some(1), ..policy() };
+    let host = Host::new(policy, calling(1)).with_budget(rule, "acme/ana");
+    let mut body = asking("What is in the notes?");
+    host.ask(&body).await;
+    add_round(&mut body, 1);
+    // More than the budget has room for.
+    body["messages"][2]["content"][0]["content"] = json!("a note ".repeat(40_000));
+    let before = turns(&host);
+    let response = host.send(&body, &[]).await;
+    let header = |name: &str| response.headers()[name].to_str().expect("a text").to_owned();
+    assert_eq!(
+        (header("x-softland-outcome"), header("x-softland-reason")),
+        ("stopped".to_owned(), "tool_calls".to_owned())
+    );
+    assert_eq!(header("x-softland-limit"), "tool_calls_limit 1");
+    let (status, answer) = read_json(response).await;
+    assert_eq!((status, turns(&host)), (200, before), "{answer}");
+    assert!(
+        answer["content"][0]["text"]
+            .as_str()
+            .is_some_and(|said| said.contains("tool_calls_limit: 1 of 1")),
+        "{answer}"
+    );
+}
