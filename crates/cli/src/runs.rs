@@ -26,7 +26,7 @@ pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCo
     if let Some(deletion) = &args.delete {
         return deletion::delete(args, deletion, writer);
     }
-    let since = args.since;
+    let query = query_of(args);
     // Kept runs belong to no ledger and to no session.
     let named = args.of.ledger.is_some()
         || args.of.config.is_some()
@@ -34,21 +34,18 @@ pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCo
         || args.named != RunNames::default();
     let kept = match named {
         true => Vec::new(),
-        false => kept::newest_runs(since, args.limit, writer),
+        false => kept::newest_runs(&query, writer),
     };
     let ledgers = match Ledgers::open(&args.of, writer) {
         // A user who has only used `softland run` has no ledger.
         Err(_) if !kept.is_empty() && !Ledgers::exist(&args.of) => Ledgers::default(),
         ledgers => ledgers?,
     };
-    let (session, limit) = (args.session.clone(), args.limit);
-    let RunNames { key, account, policy, agent, model, text } = args.named.clone();
-    let named = Query { key, account, policy, agent, model, text, ..Query::default() };
-    let query = Query { session, since, limit, ..named };
     let (mut listed, mut beside) = (Vec::new(), UnassignedTotals::default());
     for ledger in ledgers.open.iter() {
-        // A request that belongs to no run has no policy, no agent and no text.
-        if query.policy.is_none() && query.agent.is_none() && query.text.is_none() {
+        // A request that belongs to no run has none of these.
+        if [&query.policy, &query.agent, &query.text, &query.state].into_iter().all(Option::is_none)
+        {
             let loose = ledger.reader.sum_unassigned(&query).map_err(read_failure)?;
             beside = add_totals(beside, loose);
         }
@@ -65,13 +62,24 @@ pub(crate) fn run_command(args: &RunsArgs, writer: &mut Writer) -> Result<ExitCo
         let session = args.session.as_deref();
         beside.iter().for_each(|beside| writer.write_result(&(beside.to_json(session) + "\n")));
     } else if listed.is_empty() && beside.is_none() {
-        let all = args.session.is_none() && since.is_none() && args.named == RunNames::default();
+        let all = args.session.is_none()
+            && args.since.is_none()
+            && args.state.is_none()
+            && args.named == RunNames::default();
         let what = if all { "no runs are recorded yet" } else { "no such runs" };
         writer.write_note(&format!("{what} in {}", ledgers.names()));
     } else {
         writer.write_result(&table::render_table(&listed, beside.as_ref(), stdout_width(writer)));
     }
     Ok(output_status(writer))
+}
+
+/// Returns the filter for the runs that are asked for.
+fn query_of(args: &RunsArgs) -> Query {
+    let (session, state, since, limit) =
+        (args.session.clone(), args.state.clone(), args.since, args.limit);
+    let RunNames { key, account, policy, agent, model, text } = args.named.clone();
+    Query { session, key, account, policy, agent, model, since, state, text, limit }
 }
 
 fn add_totals(a: UnassignedTotals, b: UnassignedTotals) -> UnassignedTotals {

@@ -98,10 +98,7 @@ impl StoredKeyRing {
                      name the config's anew"
                 );
             }
-            let own = key.policy.iter().filter(|name| settings.find_policy(name).is_none());
-            let listed = key.policies.iter().flatten();
-            let listed = listed.filter(|name| !settings.policies.contains_key(*name));
-            let missing: BTreeSet<&str> = own.chain(listed).map(String::as_str).collect();
+            let missing = settings.missing_policies(key);
             if !missing.is_empty() {
                 let policies = Vec::from_iter(missing).join(", ");
                 tracing::warn!(

@@ -47,7 +47,8 @@ const NAME_BYTES: usize = 64;
 /// The most bytes of an account's path.
 const ACCOUNT_BYTES: usize = 256;
 
-/// Returns true if a text may be the name of a key: letters, digits and any of `. _ - @`.
+/// Returns true if a text may be the name of a key: letters, digits and any of `. _ - @`, and neither
+/// `.` nor `..`.
 #[must_use]
 pub fn is_key_name(text: &str) -> bool {
     is_account_part(text) && text.len() <= NAME_BYTES
@@ -64,7 +65,8 @@ pub fn is_account(text: &str) -> bool {
 #[must_use]
 pub fn is_account_part(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
-    !text.is_empty() && text.chars().all(plain)
+    // Names are parts of paths and addresses, in which dots lead elsewhere.
+    !matches!(text, "" | "." | "..") && text.chars().all(plain)
 }
 
 /// The SHA-256 digest of a token. Digests of tokens that nobody can guess are no secrets.
@@ -119,6 +121,19 @@ impl<'de> Deserialize<'de> for TokenDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn k66_accounts_are_paths_whose_parts_are_names() {
+        for account in ["acme", "acme/search/ana", "a.b/c-d_e@f", "...", ".a/b."] {
+            assert!(is_account(account), "{account}");
+        }
+        for wrong in
+            ["", "/", "acme/", "/acme", "a//b", ".", "..", "../a", "a/..", "a/./b", "a b", "a/*"]
+        {
+            assert!(!is_account(wrong), "{wrong}");
+        }
+        assert!(!is_account(&"a".repeat(257)) && !is_key_name("..") && is_key_name("ana@acme.org"));
+    }
 
     #[test]
     fn digests_are_written_as_other_programs_write_them() {

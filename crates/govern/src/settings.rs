@@ -66,9 +66,25 @@ impl GovernSettings {
             return Err(NotSelectable::Forbidden { allowed: allowed.clone() });
         }
         // A key of the shared store is not made with these settings.
-        match self.policies.contains_key(name) {
+        match self.has_policy_for(key, name) {
             true => Ok(Some(name)),
             false => Err(NotSelectable::Undefined(name.to_owned())),
+        }
+    }
+
+    /// Returns the policies that a key names and its requests cannot have.
+    #[must_use]
+    pub fn missing_policies<'a>(&self, key: &'a ClientKey) -> BTreeSet<&'a str> {
+        let named = key.policy.iter().chain(key.policies.iter().flatten()).map(String::as_str);
+        named.filter(|name| !self.has_policy_for(Some(key), name)).collect()
+    }
+
+    /// Returns true if a request can have this policy, which its key names: a policy of the
+    /// configuration, or the key's own, which may be a built-in one.
+    fn has_policy_for(&self, key: Option<&ClientKey>, name: &str) -> bool {
+        match key.and_then(|key| key.policy.as_deref()) == Some(name) {
+            true => self.find_policy(name).is_some(),
+            false => self.policies.contains_key(name),
         }
     }
 
@@ -104,7 +120,7 @@ impl fmt::Display for NotSelectable {
             Self::Undefined(name) => {
                 return write!(
                     f,
-                    "this request's key has the policy `{name}`, which the configuration of this gateway \
+                    "this request would have the policy `{name}`, which the configuration of this gateway \
                      does not define"
                 );
             }
@@ -245,5 +261,25 @@ mod tests {
                 Route { model: pattern.to_owned(), policy: None, upstream: None, shape: None };
             assert_eq!(route.matches_model(model), fit, "{pattern} {model}");
         }
+    }
+
+    #[test]
+    fn a_key_may_have_a_built_in_policy_and_select_those_of_the_configuration() {
+        let settings = GovernSettings {
+            policies: BTreeMap::from([("strict".to_owned(), Policy::default())]),
+            ..GovernSettings::default()
+        };
+        let missing = |policy: &str, policies: &[&str]| -> Vec<String> {
+            let key = ClientKey {
+                policy: Some(policy.to_owned()),
+                policies: Some(policies.iter().map(|name| (*name).to_owned()).collect()),
+                ..ClientKey::default()
+            };
+            settings.missing_policies(&key).into_iter().map(str::to_owned).collect()
+        };
+        assert!(missing("specialist", &["specialist", "strict"]).is_empty());
+        assert!(missing("strict", &["strict"]).is_empty());
+        assert_eq!(missing("specialist", &["coding", "strict"]), ["coding"]);
+        assert_eq!(missing("gone", &["gone"]), ["gone"]);
     }
 }

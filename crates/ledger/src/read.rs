@@ -53,15 +53,26 @@ pub struct Query {
     pub model: Option<String>,
     /// Only runs that began at this time or later, in milliseconds since 1970.
     pub since: Option<u64>,
-    /// Only runs that have not ended.
-    pub open: bool,
-    /// Only runs with this outcome, for example `landed`.
-    pub outcome: Option<String>,
+    /// Only runs in this state: an outcome, for example `landed`, or `open` for those that have not
+    /// ended.
+    pub state: Option<String>,
     /// Only runs with this text in their id, session, agent, model, policy, key, account, client or
     /// client's name, or in their outcome or its reason. The case of ASCII letters does not matter.
     pub text: Option<String>,
     /// The maximum number of runs.
     pub limit: Option<usize>,
+}
+
+/// The state of a run that has not ended.
+const OPEN: &str = "open";
+
+impl Query {
+    /// Returns true if a run with this outcome, `None` for an open one, is in the state that is asked
+    /// for.
+    #[must_use]
+    pub fn matches_state(&self, outcome: Option<&str>) -> bool {
+        self.state.as_deref().is_none_or(|state| outcome.unwrap_or(OPEN) == state)
+    }
 }
 
 /// A run as recorded in the ledger.
@@ -168,10 +179,10 @@ impl Reader {
         let mut asked = self.conditions();
         asked.equal("session", query.session.as_deref());
         asked.at_least("started", query.since);
-        if query.open {
-            asked.add("ended IS NULL");
+        match query.state.as_deref() {
+            Some(OPEN) => asked.add("ended IS NULL"),
+            outcome => asked.equal("outcome", outcome),
         }
-        asked.equal("outcome", query.outcome.as_deref());
         let names =
             "run, name, agent, model, client, policy, session, reason, outcome, key, account";
         asked.contain(names, query.text.as_deref());

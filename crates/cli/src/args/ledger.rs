@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Command};
+use softland_agent::core::find_nearest;
 use softland_agent::journal::CallPosition;
 
 use super::audit::read_moment;
@@ -27,6 +28,8 @@ pub(crate) struct RunsArgs {
     pub(crate) session: Option<String>,
     /// The names that the runs must have.
     pub(crate) named: RunNames,
+    /// The state that they must be in: the word of an outcome, or `open`.
+    pub(crate) state: Option<String>,
     /// The moment from which on they began, in milliseconds since 1970.
     pub(crate) since: Option<u64>,
     pub(crate) delete: Option<Deletion>,
@@ -64,12 +67,16 @@ pub(crate) struct ShowArgs {
     pub(crate) call: Vec<CallPosition>,
 }
 
+/// The states by which runs are listed: `open`, and the words of outcomes.
+const STATES: [&str; 6] = ["open", "answered", "landed", "stopped", "failed", "cancelled"];
+
 /// The number of runs that are listed by default.
 const LIMIT: usize = 20;
 
 const RUNS_EXAMPLES: &str = "\
 Examples:
   softland runs --since 1d
+  softland runs --state open
   softland runs --json --limit 0 | jq -s 'map(.cost_usd) | add'
   softland runs --delete --before 30d
   softland runs --delete --key ana
@@ -114,6 +121,9 @@ pub(super) fn runs_command() -> Command {
         .arg(spec::text_flag("agent", "NAME").help("Only runs of this agent"))
         .arg(spec::text_flag("model", "MODEL").help("Only runs that began with this model"))
         .arg(spec::text_flag("text", "TEXT").help("Only runs with this text in one of their names"))
+        .arg(spec::text_flag("state", "STATE").help(
+            "Only runs in this state: open, answered, landed, stopped, failed or cancelled",
+        ))
         .arg(
             spec::text_flag("since", "TIME")
                 .help("Only runs that began since then: a day, a moment, or how long ago, such as 1d"),
@@ -189,16 +199,28 @@ pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
             model: get_value(matches, "model"),
             text: get_value(matches, "text"),
         },
+        state: parse_state(matches)?,
         since: read_moment(matches, "since", false)?,
         delete: parse_deletion(matches)?,
     })
+}
+
+fn parse_state(matches: &ArgMatches) -> Result<Option<String>, Failure> {
+    let Some(state) = get_value::<String>(matches, "state") else { return Ok(None) };
+    if STATES.contains(&state.as_str()) {
+        return Ok(Some(state));
+    }
+    let near = find_nearest(&state, STATES);
+    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let states = STATES.join(", ");
+    Err(Failure::usage(format!("--state must be one of {states}, got \"{state}\"{near}")))
 }
 
 fn parse_deletion(matches: &ArgMatches) -> Result<Option<Deletion>, Failure> {
     if !matches.contains_id("delete") {
         return Ok(None);
     }
-    let others = ["account", "policy", "agent", "model", "text", "since"];
+    let others = ["account", "policy", "agent", "model", "text", "state", "since"];
     if let Some(other) = others.iter().find(|name| matches.contains_id(name)) {
         return Err(Failure::usage(format!("--delete does not go by --{other}")));
     }

@@ -34,7 +34,7 @@ const KNOWN: [&str; 6] = ["name", "token_env", "token_sha256", "account", "polic
 pub(crate) const KEY_NAME: &str =
     "a name of up to 64 letters, digits and any of . _ - @, in quotes";
 pub(crate) const ACCOUNT: &str = "a path such as \"acme/search/ana\": parts of letters, digits and any of \
-     . _ - @, with / between";
+     . _ - @, with / between, and none of them . or ..";
 const SHA256: &str = "the SHA-256 digest of the token as 64 hexadecimal digits \
      (printf %s TOKEN | sha256sum)";
 

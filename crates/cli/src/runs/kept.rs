@@ -8,7 +8,7 @@ use serde_json::Value;
 use softland_agent::AnsweredBy;
 use softland_agent::core::NanoUsd;
 use softland_agent::journal::{FinishedRun, JournalSummary};
-use softland_ledger::{Run, Usage};
+use softland_ledger::{Query, Run, Usage};
 
 use super::table::describe_end;
 use crate::render::Writer;
@@ -64,19 +64,15 @@ impl ListedRun {
     }
 }
 
-/// Returns at most `limit` of the newest runs of the state folder that began at `since` or later. A
-/// file that cannot be read causes a warning, and the others are listed.
-pub(super) fn newest_runs(
-    since: Option<u64>,
-    limit: Option<usize>,
-    writer: &Writer,
-) -> Vec<ListedRun> {
+/// Returns the newest runs of the state folder that began in the time of the query and are in its
+/// state. A file that cannot be read causes a warning, and the others are listed.
+pub(super) fn newest_runs(query: &Query, writer: &Writer) -> Vec<ListedRun> {
     let Some(folder) = state::journal_folder(&|name| std::env::var(name).ok()) else {
         return Vec::new();
     };
     let mut listed = Vec::new();
     for id in state::run_ids(&folder) {
-        if limit.is_some_and(|limit| listed.len() >= limit) {
+        if query.limit.is_some_and(|limit| listed.len() >= limit) {
             break;
         }
         let path = state::journal_file(&folder, &id);
@@ -84,10 +80,11 @@ pub(super) fn newest_runs(
             Ok(glance) => {
                 let one = listed_from_glance(&glance, path);
                 // The ids sort by time, so all later runs are older.
-                if since.is_some_and(|since| one.run.started < since) {
+                if query.since.is_some_and(|since| one.run.started < since) {
                     break;
                 }
-                listed.push(one);
+                let outcome = one.run.end.as_ref().map(|end| end.outcome.word());
+                listed.extend(Some(one).filter(|_| query.matches_state(outcome)));
             }
             Err(_) if is_empty(&path) => {}
             Err(error) => writer.write_warning(&format!("not listed: {error}")),

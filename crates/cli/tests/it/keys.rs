@@ -32,6 +32,12 @@ const WRONG: &[(&[&str], &str, &str)] = &[
         "got \"acme//bo\"",
     ),
     (
+        &["add", "bo", "--account", "../bo", "--config", "c.toml"],
+        "--account must be a path",
+        "got \"../bo\"",
+    ),
+    (&["add", "..", "--config", "c.toml"], "got \"..\"", "a name of up to 64 letters"),
+    (
         &["add", "bo", "--policy", "codign", "--config", "c.toml"],
         "--policy: no policy is named `codign`",
         "did you mean `coding`?",

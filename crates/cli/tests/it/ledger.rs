@@ -146,6 +146,12 @@ fn runs_that_are_kept_are_listed_among_them() {
     assert_eq!((&open["turns"], &open["requests"]), (&1.into(), &1.into()));
     let shown = in_folder(folder, &["runs"]).stdout;
     assert!(shown.contains("not ended (softland run --resume run-20260101T000000-"), "{shown}");
+    // By their states, too, before the newest are taken.
+    for (state, wanted) in [("answered", &done["run"]), ("open", &open["run"])] {
+        let found =
+            in_folder(folder, &["runs", "--json", "--state", state, "--limit", "1"]).events();
+        assert_eq!(found.iter().map(|run| &run["run"]).collect::<Vec<_>>(), [wanted]);
+    }
     // With a ledger all runs are listed, the newest first; a ledger that is named is listed alone.
     ledger(folder);
     let listed = in_folder(folder, &["runs"]).status(0).stdout;
@@ -208,6 +214,30 @@ fn runs_as_json_have_the_documented_names() {
     assert_eq!(within.len(), 2);
     let two = said(&["runs", "--ledger", path, "--json", "--limit", "2"]).status(0).events();
     assert_eq!((&two[0]["run"], two.len()), (&json!("run-b"), 2));
+}
+
+#[test]
+fn k65_runs_are_listed_by_their_state() {
+    let folder = tempfile::tempdir().unwrap();
+    ledger(folder.path());
+    for (state, wanted) in
+        [("open", &["run-b"][..]), ("landed", &["run-a2", "run-a1"]), ("failed", &[])]
+    {
+        let listed = in_folder(folder.path(), &["runs", "--json", "--state", state]).status(0);
+        let runs = listed.events();
+        let runs: Vec<_> = runs.iter().map(|run| run["run"].as_str().unwrap()).collect();
+        assert_eq!(runs, wanted, "{state}");
+    }
+    in_folder(folder.path(), &["runs", "--state", "failed"]).status(0).says("no such runs in");
+    let both = ["runs", "--json", "--state", "landed", "--session", "s1"];
+    assert_eq!(in_folder(folder.path(), &both).status(0).events().len(), 1);
+    in_folder(folder.path(), &["runs", "--state", "lande"])
+        .status(2)
+        .says("--state must be one of open, answered, landed, stopped, failed, cancelled")
+        .says("did you mean `landed`?");
+    in_folder(folder.path(), &["runs", "--delete", "--state", "open"])
+        .status(2)
+        .says("--delete does not go by --state");
 }
 
 #[test]

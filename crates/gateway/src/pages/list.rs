@@ -37,10 +37,8 @@ impl RunFilter {
     pub(super) fn from_query(asked: &PageQuery) -> Result<Self, Refusal> {
         let wanted =
             |name| asked.find_text(name).filter(|text| !text.is_empty()).map(str::to_owned);
-        let state = wanted("state");
         Ok(Self(Query {
-            open: state.as_deref() == Some("open"),
-            outcome: state.filter(|state| *state != "open"),
+            state: wanted("state"),
             text: wanted("search"),
             key: wanted("key"),
             account: wanted("account"),
@@ -55,9 +53,7 @@ impl RunFilter {
 
     /// Returns true if a run in memory matches, by the rules of [`Query`].
     fn matches_row(&self, row: &Value) -> bool {
-        let Query {
-            open, outcome, text, key, account, policy, session, agent, model, since, ..
-        } = &self.0;
+        let Query { text, key, account, policy, session, agent, model, since, .. } = &self.0;
         let member = |name: &str| row.get(name).and_then(Value::as_str);
         let equal = |name: &str, wanted: &Option<String>| {
             wanted.as_ref().is_none_or(|wanted| member(name) == Some(wanted))
@@ -80,10 +76,9 @@ impl RunFilter {
             ("session", session),
             ("agent", agent),
             ("model", model),
-            ("outcome", outcome),
         ];
         names.into_iter().all(|(name, wanted)| equal(name, wanted))
-            && (!open || member("outcome").is_none())
+            && self.0.matches_state(member("outcome"))
             && in_time
             && account.as_ref().is_none_or(is_below)
             && text.as_ref().is_none_or(found)

@@ -285,6 +285,8 @@ async fn k36_a_policy_that_the_config_lacks_refuses_by_its_name() {
     for key in [
         with("bo", Some("gone"), &["gone", "strict", "lax"]),
         with("carl", Some("strict"), &["strict"]),
+        // A built-in one, which the config does not define.
+        with("dora", Some("coding"), &["coding", "specialist"]),
     ] {
         add_key(&*store, key).await.expect("added");
     }
@@ -298,6 +300,9 @@ async fn k36_a_policy_that_the_config_lacks_refuses_by_its_name() {
         ("bo", Some("lax"), Ok("0/13")),
         ("carl", None, Ok("0/12")),
         ("carl", Some("lax"), Err("they may choose strict")),
+        ("dora", None, Ok("0/150")),
+        ("dora", Some("coding"), Ok("0/150")),
+        ("dora", Some("specialist"), Err("`specialist`, which the configuration")),
         ("ana", None, Ok("0/30")),
         ("ana", Some("strict"), Err("no policy may be chosen")),
     ] {

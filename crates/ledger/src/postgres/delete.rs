@@ -82,7 +82,7 @@ pub(crate) fn delete_runs(
         let (database, doomed) = (Arc::clone(&client.database), Arc::clone(&doomed));
         let step = client.ask(ANSWER, async move {
             if database.read_version().await? == 0 {
-                return Ok(Step::default());
+                return Ok(DeletionStep::default());
             }
             let mut client = database.get_as_is().await?;
             let done = delete_step(&mut client, &doomed, BusyRuns::WaitedFor).await;
@@ -123,14 +123,14 @@ enum BusyRuns {
 
 /// What a step has done.
 #[derive(Clone, Copy, Default)]
-struct Step {
+struct DeletionStep {
     /// The number of deleted runs.
     runs: u64,
     /// The number of runs, or of requests without a run, that it found. Others may have deleted some.
     found: usize,
 }
 
-impl Step {
+impl DeletionStep {
     fn is_last(self) -> bool {
         self.found < STEP
     }
@@ -141,13 +141,13 @@ async fn delete_step(
     client: &mut BusyConnection,
     doomed: &Doomed,
     busy: BusyRuns,
-) -> Result<Step, DatabaseError> {
+) -> Result<DeletionStep, DatabaseError> {
     let change = client.transaction().await?;
     let Doomed { runs, order, .. } = doomed;
     let values = as_parameters(&doomed.values);
     let sql = format!("SELECT id FROM softland_ledger_runs WHERE {runs} {order} LIMIT {STEP}");
     let ids = read_column::<i64>(&change.query(&sql, &values).await?)?;
-    let mut step = Step { runs: 0, found: ids.len() };
+    let mut step = DeletionStep { runs: 0, found: ids.len() };
     if !ids.is_empty() {
         let with_ids: Vec<_> = values.iter().copied().chain([&ids as _]).collect();
         step.runs = delete_with_rows(&change, runs, &with_ids, busy).await?;

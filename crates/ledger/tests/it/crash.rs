@@ -87,7 +87,12 @@ fn what_a_killed_process_left_open_is_ended_by_the_next_one_alone() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.by_ref().map(Result::unwrap).find(|line| line.contains("lost"));
     place.options.end_left_open = true;
-    let open = || place.reader().list_runs(&Query { open: true, ..Query::default() }).unwrap();
+    let open = || {
+        place
+            .reader()
+            .list_runs(&Query { state: Some("open".to_owned()), ..Query::default() })
+            .unwrap()
+    };
     // While its process lives, no other process ends its runs.
     place.write(Vec::new());
     let deadline = Instant::now() + LONG;

@@ -255,13 +255,16 @@ fn lists_are_filtered_and_newest_first() {
     let session = Some("s2".to_owned());
     let outcome =
         reader.list_runs(&all).unwrap()[0].end.as_ref().unwrap().outcome.word().to_owned();
-    assert_eq!(listed(Query { outcome: Some(outcome), ..all.clone() }), ["run-3"]);
-    assert!(listed(Query { outcome: Some("none".to_owned()), ..all.clone() }).is_empty());
+    assert_eq!(listed(Query { state: Some(outcome), ..all.clone() }), ["run-3"]);
+    assert!(listed(Query { state: Some("none".to_owned()), ..all.clone() }).is_empty());
     for (text, found) in [("RUN-2", vec!["run-2"]), ("none", Vec::new())] {
         assert_eq!(listed(Query { text: Some(text.to_owned()), ..all.clone() }), found);
     }
     assert_eq!(listed(Query { session, ..all.clone() }), ["run-3", "run-1"]);
-    assert_eq!(listed(Query { open: true, ..all }), ["run-2", "run-1", "run-0"]);
+    assert_eq!(
+        listed(Query { state: Some("open".to_owned()), ..all }),
+        ["run-2", "run-1", "run-0"]
+    );
 }
 
 /// With more runs than the writer remembers, open runs keep their numbers, and an ended run is

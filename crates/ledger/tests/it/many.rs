@@ -79,7 +79,7 @@ fn runs_of_yesterday_end_although_another_process_writes() {
     ledger.drain(LONG).unwrap();
     // The first process still has the file open.
     place.write(Vec::new());
-    let open = Query { open: true, ..Query::default() };
+    let open = Query { state: Some("open".to_owned()), ..Query::default() };
     let open: Vec<_> =
         place.reader().list_runs(&open).unwrap().into_iter().map(|run| run.run).collect();
     assert_eq!(open, ["young"]);

@@ -33,6 +33,7 @@ fn each_mistake_in_a_budget_is_named() {
         ("account = 'a'\nwindow = 'day'", "needs limit_usd or limit_tokens"),
         ("account = 'a//b'\nlimit_usd = 1\nwindow = 'day'", "c.toml:2: budget.account: must be"),
         ("account = '/a'\nlimit_usd = 1\nwindow = 'day'", "budget.account: must be"),
+        ("account = 'a/../b'\nlimit_usd = 1\nwindow = 'day'", "budget.account: must be"),
         ("account = 'a*'\nlimit_usd = 1\nwindow = 'day'", "budget.account: must be"),
         ("account = 'a/*/b'\nlimit_usd = 1\nwindow = 'day'", "budget.account: must be"),
         ("account = 'a'\nlimit_usd = 0\nwindow = 'day'", "budget.limit_usd: must be"),
