@@ -63,7 +63,9 @@ impl GovernSettings {
         let own = key.and_then(|key| key.policies.as_ref());
         let allowed = own.unwrap_or(&self.header_policies);
         if !allowed.iter().any(|allowed| allowed == name) {
-            return Err(NotSelectable::Forbidden { allowed: allowed.clone() });
+            let asked = name.chars().take(SHOWN).collect();
+            let (allowed, has_key) = (allowed.clone(), key.is_some());
+            return Err(NotSelectable::Forbidden { asked, allowed, has_key });
         }
         // A key of the shared store is not made with these settings.
         match self.has_policy_for(key, name) {
@@ -101,13 +103,20 @@ impl GovernSettings {
     }
 }
 
+/// The characters of a client's text that are shown in an error.
+const SHOWN: usize = 64;
+
 /// A policy that a request cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotSelectable {
     /// The header selects a policy that the client may not select.
     Forbidden {
+        /// The name that it selects, or the beginning of a long one.
+        asked: String,
         /// The names that it may select.
         allowed: Vec<String>,
+        /// True if the client has a key.
+        has_key: bool,
     },
     /// The request's key has a policy of this name, and the settings do not.
     Undefined(String),
@@ -115,8 +124,8 @@ pub enum NotSelectable {
 
 impl fmt::Display for NotSelectable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let allowed = match self {
-            Self::Forbidden { allowed } => allowed,
+        let (asked, allowed, has_key) = match self {
+            Self::Forbidden { asked, allowed, has_key } => (asked, allowed, has_key),
             Self::Undefined(name) => {
                 return write!(
                     f,
@@ -125,8 +134,10 @@ impl fmt::Display for NotSelectable {
                 );
             }
         };
-        f.write_str(
-            "x-softland-policy names a policy that clients of this gateway may not choose; ",
+        let whose = if *has_key { "with this key" } else { "of this gateway" };
+        write!(
+            f,
+            "x-softland-policy names the policy `{asked}`, which clients {whose} may not choose; "
         )?;
         match allowed.as_slice() {
             [] => f.write_str("no policy may be chosen with this header here"),
@@ -261,6 +272,24 @@ mod tests {
                 Route { model: pattern.to_owned(), policy: None, upstream: None, shape: None };
             assert_eq!(route.matches_model(model), fit, "{pattern} {model}");
         }
+    }
+
+    #[test]
+    fn a_policy_that_may_not_be_chosen_is_named_with_those_that_may() {
+        let settings = GovernSettings {
+            header_policies: vec!["strict".to_owned()],
+            ..GovernSettings::default()
+        };
+        let refused = |key: Option<&ClientKey>| {
+            settings.selected_policy(Some("lax"), key).expect_err("not allowed").to_string()
+        };
+        let told = "x-softland-policy names the policy `lax`, which clients of this gateway may not \
+                    choose; they may choose strict";
+        assert_eq!(refused(None), told);
+        let key = ClientKey { policies: Some(Vec::new()), ..ClientKey::default() };
+        let told = "x-softland-policy names the policy `lax`, which clients with this key may not \
+                    choose; no policy may be chosen with this header here";
+        assert_eq!(refused(Some(&key)), told);
     }
 
     #[test]

@@ -38,8 +38,8 @@ pub fn check_unmetered(target: &Target, parts: &Parts) -> Result<bool, Refusal> 
 /// request that is the reason.
 pub fn unmetered_refusal(target: &Target, with: &str) -> Refusal {
     let message = format!(
-        "what POST {}{with} costs cannot be counted, and a cost limit applies; allow_unmetered = \
-         true in the configuration lets it pass",
+        "what POST {}{with} costs cannot be counted, and a cost limit or a budget applies; \
+         allow_unmetered = true in the configuration lets it pass",
         target.path.path()
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message)

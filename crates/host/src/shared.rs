@@ -40,6 +40,9 @@ impl SharedUrl {
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
+        if !has_usable_ports(text) {
+            return Err("must have a port from 1 to 65535".to_owned());
+        }
         match scheme {
             "memory" if text == "memory:" => Ok(Self::Memory),
             "redis" | "rediss" if !cfg!(feature = "redis") => {
@@ -55,6 +58,18 @@ impl SharedUrl {
             _ => Err(format!("must be {URL}")),
         }
     }
+}
+
+/// Returns false if a host of an address has a port at which nothing can listen.
+fn has_usable_ports(address: &str) -> bool {
+    let Some((_, rest)) = address.split_once("://") else { return true };
+    let hosts = rest.rsplit_once('@').map_or(rest, |(_, hosts)| hosts);
+    let hosts = hosts.split(['/', '?', '#']).next().unwrap_or_default();
+    hosts.split(',').all(|host| {
+        let behind_brackets = host.rsplit_once(']').map_or(host, |(_, port)| port);
+        let port = behind_brackets.rsplit_once(':').map(|(_, port)| port);
+        port.is_none_or(|port| port.is_empty() || port.parse::<u16>().is_ok_and(|port| port > 0))
+    })
 }
 
 /// Says that this program lacks a feature, and where there is one that has it.
@@ -191,6 +206,31 @@ mod tests {
             assert!(!format!("{parsed:?}").contains("hunter2") && parsed.is_ok() == is_built);
             let told = format!("the feature `{feature}`");
             assert!(parsed.is_ok() || parsed.is_err_and(|message| message.contains(&told)));
+        }
+    }
+
+    #[test]
+    fn a_port_at_which_nothing_can_listen_is_told() {
+        for usable in [
+            "memory:",
+            "redis://host",
+            "redis://host:6379/0",
+            "rediss://user:pa:ss/w?ord@host:1",
+            "redis://[::1]:6379",
+            "redis://[::1]",
+            "postgres://user:word@one:5432,two/data",
+            "postgres:///data?host=/run/postgresql",
+        ] {
+            assert!(has_usable_ports(usable), "{usable}");
+        }
+        for wrong in [
+            "redis://host:0",
+            "redis://:word@host:99999",
+            "redis://[::1]:x",
+            "postgres://one:5432,two:65536/data",
+        ] {
+            let told = SharedUrl::parse(wrong).expect_err("no port");
+            assert_eq!(told, "must have a port from 1 to 65535", "{wrong}");
         }
     }
 }

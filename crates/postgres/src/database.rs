@@ -150,7 +150,11 @@ impl fmt::Debug for Database {
 
 /// Parses an address. The error does not repeat a part of it.
 fn parse_address(url: &str) -> Result<Config, ConnectError> {
-    Config::from_str(url).map_err(|_| ConnectError("it is no address of PostgreSQL".to_owned()))
+    Config::from_str(url).map_err(|_| {
+        ConnectError(
+            "it is no address of PostgreSQL, such as postgres://HOST:5432/DATABASE".to_owned(),
+        )
+    })
 }
 
 /// Returns an address as it is shown to people: the hosts and the database, without user, password

@@ -29,10 +29,10 @@ pub(crate) fn answer_id(api: Api, run: Option<Digest>, text: &str) -> String {
     format!("{}{key}", id_prefix(api))
 }
 
-/// Writes the local answer of a run, from its governed request.
+/// Writes the local answer of a run, from its governed request. `turns` is the number of its turns.
 pub(crate) fn write_answer(
     request: &Request<'_>,
-    run: &Run,
+    (run, turns): (&Run, u64),
     because: Option<&Because>,
     said: &str,
     reader: Option<&TagReader>,
@@ -46,7 +46,7 @@ pub(crate) fn write_answer(
             used.by_tool.iter().map(|(tool, calls)| format!("{tool} {calls}")).collect();
         text.push_str(&format!(" ({})", tools.join(", ")));
     }
-    text.push_str(&format!(" in {}.", format_count(used.turns + 1, "turn")));
+    text.push_str(&format!(" in {}.", format_count(turns, "turn")));
     let said = said.replace(lines::NO_ANSWER, "");
     if !VisibleText::is_invisible_text(&said) {
         text.push_str("\n\nThe model's last words, incomplete:\n");
@@ -91,15 +91,17 @@ fn explain_reason(because: Option<&Because>) -> String {
             };
             if fits_no_more(reason, used, limit) {
                 let amount = needed.map(|needed| format!(" ({needed})")).unwrap_or_default();
+                let whose = if *reason == Reason::Budget { "the account's" } else { "the run's" };
                 return format!(
-                    "The most that one more request can use{amount} did not fit into the run's \
+                    "The most that one more request can use{amount} did not fit into {whose} \
                      limit ({key}: {} used), and the model had given no answer. A higher limit or \
                      a smaller max_tokens makes room.",
                     format_share(used, limit)
                 );
             }
+            let whose = if *reason == Reason::Budget { "the account's" } else { "its" };
             format!(
-                "The run reached its limit ({key}{tool}: {}), and the model gave no answer.",
+                "The run reached {whose} limit ({key}{tool}: {}), and the model gave no answer.",
                 format_share(used, limit)
             )
         }

@@ -171,12 +171,16 @@ impl ConfigReader<'_> {
             };
             Some(share).filter(|share| *share > 0.0 && *share <= 1.0)
         };
-        let shares = entry.value.as_array();
-        let shares = shares.and_then(|shares| shares.iter().map(share).collect::<Option<Vec<_>>>());
-        let Some(mut shares) = shares else {
+        let Some(listed) = entry.value.as_array() else {
             self.note_wrong_value(entry, SHARES);
             return Vec::new();
         };
+        if let Some(wrong) = listed.iter().find(|value| share(value).is_none()) {
+            let wrong = to_policy_value(wrong.get_ref());
+            let message = format!("must be {SHARES}, got {wrong} in the list");
+            self.note_problem(entry.at, &entry.place, &message);
+        }
+        let mut shares: Vec<f64> = listed.iter().filter_map(share).collect();
         shares.sort_by(f64::total_cmp);
         shares.dedup();
         shares

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_variable_holds_what_a_config_may_not() {
-        let parse = |text| Config::parse("c.toml", text);
+        let parse = |text: &str| Config::parse("c.toml", text);
         let refused = parse("[shared]\nurl = 'redis://:hunter2@x'").expect_err("a password");
         assert_eq!(
             refused,
@@ -103,6 +103,10 @@ mod tests {
         );
         let asked = parse("[shared]\nurl = 'postgres://x/y?password=hunter2'");
         assert_eq!(asked.expect_err("a password"), refused);
+        for address in ["redis://x:99999", "redis://x:0", "postgres://x:1,y:z/d"] {
+            let refused = parse(&format!("[shared]\nurl = '{address}'")).expect_err("no port");
+            assert_eq!(refused, ["c.toml:2: shared.url: must have a port from 1 to 65535"]);
+        }
         let config = parse("[shared]\nurl_env = 'AT'").expect("a config");
         let at = |text: &'static str| move |_: &str| Some(text.to_owned());
         assert_eq!(config.resolve_shared(&at("memory:")), Ok(SharedUrl::Memory));

@@ -89,11 +89,21 @@ impl RequestSetup {
         })
     }
 
-    /// Returns true if money is limited for this request, by its policy or above it.
+    /// Returns true if money, or the tokens of an account, are limited for this request, by its policy
+    /// or above it.
     pub(super) fn limits_money(&self, policy: &Policy) -> bool {
-        let above = parent_limit(&self.place).is_some()
+        let budgeted = !self.target.settings.key_budgets(self.target.key.as_deref()).is_empty();
+        !policy.is_observing() && (self.has_cost_limit(policy) || budgeted)
+    }
+
+    /// Returns the words for the limit because of which [`limits_money`](Self::limits_money) is true.
+    pub(super) fn name_money_limit(&self, policy: &Policy) -> &'static str {
+        if self.has_cost_limit(policy) { "the cost limit" } else { "the budget of its account" }
+    }
+
+    fn has_cost_limit(&self, policy: &Policy) -> bool {
+        policy.limits_money()
+            || parent_limit(&self.place).is_some()
             || self.asked.around.iter().any(|around| around.cost_limit.is_some())
-            || !self.target.settings.key_budgets(self.target.key.as_deref()).is_empty();
-        !policy.is_observing() && (policy.limits_money() || above)
     }
 }

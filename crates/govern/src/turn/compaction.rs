@@ -17,6 +17,7 @@ use crate::target::Target;
 /// Returns the response for a request that a limit has no room for.
 pub(super) fn check_money(
     target: &Target,
+    limit: &str,
     leased: &LeaseOutcome,
 ) -> Result<(), Box<Response<Body>>> {
     let why = match leased {
@@ -26,10 +27,9 @@ pub(super) fn check_money(
         }
         LeaseOutcome::Short(short) => short.to_string(),
     };
-    tracing::warn!(id = %target.id, why, "a limit of money has no room for a compaction");
+    tracing::warn!(id = %target.id, why, "a limit of money or tokens has no room for a compaction");
     let message = format!(
-        "softland: the cost limit has no room for a compaction, whose output cannot be limited: \
-         {why}"
+        "softland: {limit} has no room for a compaction, whose output cannot be limited: {why}"
     );
     let refusal = Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message);
     Err(Box::new(errors::without_retry(refusal.to_response())))

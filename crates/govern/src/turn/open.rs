@@ -226,7 +226,7 @@ impl RequestSetup {
         let mut unheld = None;
         if let LeaseOutcome::Short(short) = &leased {
             let (id, model, tool) = (&self.target.id, &self.model, account.unbounded_tool());
-            tracing::warn!(%id, %model, %short, tool, "a limit of money has no room for a request");
+            tracing::warn!(%id, %model, %short, tool, "a limit of money or tokens has no room for a request");
             let budget = account.exhausted_budget(short);
             if let Some(refused) = self.refuse_over_budget(budget.as_ref(), &policy) {
                 return Err(Box::new(refused));
@@ -235,7 +235,7 @@ impl RequestSetup {
             opened.set_remark(budget.or_else(|| tool.map(unbounded_remark)));
         }
         if self.target.is_compaction_request() {
-            compaction::check_money(&self.target, &leased)?;
+            compaction::check_money(&self.target, self.name_money_limit(&policy), &leased)?;
         } else {
             opened.bound_uses(account.hosted_uses_limit(&policy, request.api));
         }
@@ -245,7 +245,7 @@ impl RequestSetup {
             LeaseOutcome::Granted(limit) => (None, limit, true),
             LeaseOutcome::Short(short) => (Some(short), None, false),
             LeaseOutcome::Lost(why) if self.requires_reservation(&policy) => {
-                return Err(Box::new(refuse_lost_store(&self.asked.target, &why)));
+                return Err(Box::new(self.refuse_lost_store(&policy, &why)));
             }
             LeaseOutcome::Lost(why) => {
                 unheld = Some(self.note_unheld(&policy, &why));
@@ -289,12 +289,12 @@ impl RequestSetup {
         policy: &Policy,
     ) -> Result<(), RefusedResponse> {
         if !account.is_priced() && self.limits_money(policy) {
-            return Err(Box::new(refuse_unpriced(&self.asked.target, &self.model)));
+            return Err(Box::new(self.refuse_unpriced(policy)));
         }
         if let Some(what) = account.find_unpriceable(request)
             && self.limits_money(policy)
         {
-            return Err(Box::new(refuse_unpriceable(&self.asked.target, what)));
+            return Err(Box::new(self.refuse_unpriceable(policy, what)));
         }
         if let Some(member) = uncounted_search(request)
             && !policy.is_observing()
@@ -306,9 +306,34 @@ impl RequestSetup {
             && self.requires_reservation(policy)
         {
             // The store's answer may concern an account that is not the run's.
-            return Err(Box::new(refuse_lost_store(&self.asked.target, why)));
+            return Err(Box::new(self.refuse_lost_store(policy, why)));
         }
         Ok(())
+    }
+
+    /// Refuses a request for something that has no known price.
+    fn refuse_unpriceable(&self, policy: &Policy, what: &str) -> Response<Body> {
+        let limit = self.name_money_limit(policy);
+        let message = format!(
+            "softland: no price is known of {what}, so {limit} cannot be enforced; add a [[price]] for \
+             the model to the config"
+        );
+        Refusal::new(StatusCode::BAD_REQUEST, self.target.protocol, message).to_response()
+    }
+
+    fn refuse_unpriced(&self, policy: &Policy) -> Response<Body> {
+        let (model, limit) = (&self.model, self.name_money_limit(policy));
+        let message = format!(
+            "softland: no price is known of the model `{model}`, so {limit} cannot be enforced; add a \
+             [[price]] for it to the config"
+        );
+        Refusal::new(StatusCode::BAD_REQUEST, self.target.protocol, message).to_response()
+    }
+
+    fn refuse_lost_store(&self, policy: &Policy, why: &str) -> Response<Body> {
+        let limit = self.name_money_limit(policy);
+        let message = format!("softland: {limit} cannot be enforced now: {why}");
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, self.target.protocol, message).to_response()
     }
 
     /// Reserves the request's worst case. If that exceeds a limit, the provider is asked for a
@@ -360,8 +385,9 @@ impl RequestSetup {
         self.asked.services.meter.count_event("accounts_lost");
         let id = &self.target.id;
         if self.limits_money(policy) {
-            tracing::error!(%id, why, "the cost limit is not enforced, as on_store_loss permits");
-            return format!("its cost limit was not held (on_store_loss = \"open\"): {why}");
+            let limit = self.name_money_limit(policy);
+            tracing::error!(%id, why, "{limit} is not enforced, as on_store_loss permits");
+            return format!("{limit} was not held (on_store_loss = \"open\"): {why}");
         }
         tracing::warn!(%id, why, "not counted in its accounts");
         format!("not counted in its accounts: {why}")
@@ -521,23 +547,6 @@ fn unbounded_remark(tool: &str) -> String {
     )
 }
 
-/// Refuses a request for something that has no known price.
-fn refuse_unpriceable(target: &Target, what: &str) -> Response<Body> {
-    let message = format!(
-        "softland: no price is known of {what}, so the cost limit cannot be enforced; add a \
-         [[price]] for the model to the config"
-    );
-    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
-}
-
-fn refuse_unpriced(target: &Target, model: &str) -> Response<Body> {
-    let message = format!(
-        "softland: no price is known of the model `{model}`, so its cost limit cannot be enforced; \
-         add a [[price]] for it to the config"
-    );
-    Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
-}
-
 /// The name under which web searches are counted.
 const SEARCH: &str = "web_search";
 
@@ -563,11 +572,6 @@ fn refuse_search(target: &Target, member: &str) -> Response<Body> {
          tool of the Responses API instead"
     );
     Refusal::new(StatusCode::BAD_REQUEST, target.protocol, message).to_response()
-}
-
-fn refuse_lost_store(target: &Target, why: &str) -> Response<Body> {
-    let message = format!("softland: the cost limit cannot be enforced now: {why}");
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, target.protocol, message).to_response()
 }
 
 /// Returns the response for a client whose run was cancelled. SDKs do not send the request again.

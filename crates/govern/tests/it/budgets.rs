@@ -208,3 +208,26 @@ async fn k64_the_first_limit_of_a_run_remains_its_reason() {
         "{answer}"
     );
 }
+
+/// Where the limit is an account's, nothing is said of a limit of the run or of money.
+#[tokio::test]
+async fn what_a_budget_has_no_room_for_is_told_as_its_own() {
+    let rule = BudgetRule {
+        limit: None,
+        tokens_limit: Some(50),
+        ..budget("acme", false, OnExhausted::Land)
+    };
+    let host = Host::new(policy(), calling(1)).with_budget(rule, "acme/ana");
+    let (status, answer) = host.ask(&asking("What is in the notes?")).await;
+    let said = answer["content"][0]["text"].as_str().expect("a text");
+    assert_eq!((status, turns(&host)), (200, 0), "{answer}");
+    for part in ["did not fit into the account's limit (budget: 0 of ", "0 tool calls in 0 turns."]
+    {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let mut unpriced = asking("And what else?");
+    unpriced["model"] = json!("a-model-without-a-price");
+    let (status, error) = host.ask(&unpriced).await;
+    let told = error["error"]["message"].as_str().expect("a message");
+    assert!(status == 400 && told.contains("so the budget of its account cannot be"), "{told}");
+}

@@ -186,7 +186,7 @@ async fn open_goes_on_and_says_so() {
     assert_eq!(answer["content"][0]["text"], "All is well with the notes.");
     assert!(stand.host.counts("accounts_lost") && stand.host.counts("store_lost"));
     let remark = stand.host.remarks();
-    assert!(remark.contains("its cost limit was not held"), "{remark}");
+    assert!(remark.contains("the cost limit was not held"), "{remark}");
     assert!(remark.contains("connection refused"), "{remark}");
 }
 

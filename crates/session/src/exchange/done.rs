@@ -111,7 +111,9 @@ impl Exchange {
         let newest = NewestResponse { reply: reply.as_ref(), unsent, bare };
         let Self { reading, progress, bill, relay } = self;
         if local {
-            let text = local_answer(reading, progress, reply.as_ref(), done.ended.as_ref());
+            let turns = used_amounts(reading, bill).turns;
+            let text =
+                local_answer((reading, turns), progress, reply.as_ref(), done.ended.as_ref());
             let id = local::answer_id(reading.api(), reading.key, &text);
             let view = reading.request.view();
             let head = (&*id, &*view.model.unescape());
@@ -295,7 +297,7 @@ fn only_text(input: &str) -> Option<String> {
 
 /// Returns the text of the answer that softland gives itself.
 fn local_answer(
-    reading: &RequestReading,
+    (reading, turns): (&RequestReading, u64),
     progress: &LadderProgress,
     reply: Option<&Reply>,
     ended: Option<&RunEnding>,
@@ -304,7 +306,8 @@ fn local_answer(
     let said = progress.pieces.clone() + &*said;
     let because = end_reason(reading, progress, ended);
     let (request, reader) = (reading.request.view(), reading.reader.as_ref());
-    let mut text = local::write_answer(&request, &reading.run, because.as_ref(), &said, reader);
+    let mut text =
+        local::write_answer(&request, (&reading.run, turns), because.as_ref(), &said, reader);
     let is_for_money = because
         .as_ref()
         .is_some_and(|because| because.needed.is_some() || because.reason == Reason::Budget);

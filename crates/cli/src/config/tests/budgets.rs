@@ -45,6 +45,10 @@ fn each_mistake_in_a_budget_is_named() {
         ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\non_exhausted = 'x'", "must be \"land\""),
         ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nnotify_at = 0.5", "must be a list of"),
         ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nnotify_at = [0]", "must be a list of"),
+        (
+            "account = 'a'\nlimit_usd = 1\nwindow = 'day'\nnotify_at = [0.5, 80]",
+            "got 80 in the list",
+        ),
         ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nnotify_at = [80.0]", "above 0 and up to 1"),
         ("account = 'a'\nlimit_usd = 1\nwindow = 'day'\nlimit = 1", "budget.limit"),
     ] {

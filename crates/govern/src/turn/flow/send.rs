@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName};
-use softland_session::core::{Because, RequestFailure, Rung};
+use softland_session::core::{Because, Reason, RequestFailure, Rung};
 use softland_session::wire::request::Request;
 use softland_session::wire::{Api, Splice, Tokens};
 use tokio::time::Instant;
@@ -89,11 +89,14 @@ impl GovernedRequest {
             DenialReason::Limit(because) => {
                 let id = &self.opening.target.id;
                 tracing::warn!(%id, %because, "the limit has no room for a request");
-                self.broken = Some(format!("softland: the run's limit is reached ({because})"));
+                let whose =
+                    if because.reason == Reason::Budget { "the account's" } else { "the run's" };
+                self.broken = Some(format!("softland: {whose} limit is reached ({because})"));
                 self.exchange.deny_request(&because, &mut self.out);
             }
             DenialReason::Lost => {
-                self.broken = Some("softland: the cost limit cannot be enforced now".to_owned());
+                let limit = self.opening.name_money_limit(self.exchange.run().policy());
+                self.broken = Some(format!("softland: {limit} cannot be enforced now"));
                 self.exchange.fail_request(RequestFailure::Provider, &mut self.out);
             }
         }
