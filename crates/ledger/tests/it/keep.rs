@@ -493,7 +493,7 @@ fn a_deleted_run_that_goes_on_is_there_again_with_whose_it_is() {
     let Record::Request(asked) = request(Some("r"), 3) else { unreachable!() };
     let asked = Request { payer: payer.clone(), model: model.clone(), ..asked };
     let Record::RunEnd(ended) = end("r") else { unreachable!() };
-    let owner = RunOwner { session, model, payer: payer.clone() };
+    let owner = RunOwner { session, model, payer };
     let ended = RunEnd { owner, ..ended };
     for later in [
         vec![event("r", 3, "turn_start", "{}"), Record::Sent(asked.clone())],
