@@ -89,8 +89,10 @@ pub(crate) fn check_version(connection: &Connection, path: &Path) -> Result<i64,
 
 fn read_version(connection: &Connection, path: &Path) -> Result<i64, OpenError> {
     let fail = |problem| Err(OpenError::new(path, problem));
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let read = || {
+        // Read at one moment: another process may be making the tables.
+        let moment = connection.unchecked_transaction()?;
+        let number = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, i64>(0));
         Ok((
             number("PRAGMA application_id")?,
             number("PRAGMA user_version")?,
