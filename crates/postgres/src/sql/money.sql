@@ -178,6 +178,27 @@ CREATE OR REPLACE FUNCTION softland_take_line() RETURNS boolean LANGUAGE sql VOL
   SELECT abs(softland_now() - l.at) >= least(greatest(10 * l.took, 15), 250)
     AND pg_try_advisory_xact_lock(4850179) FROM softland_looked l $$;
 
+-- Locks the windows of these accounts that begin with their first request, so that one transaction at a
+-- time begins one. What is read after this shows a window that another has begun meanwhile.
+CREATE OR REPLACE FUNCTION softland_lock_windows(accounts text[]) RETURNS void LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+  one text;
+BEGIN
+  FOR one IN SELECT DISTINCT unnest(accounts) ORDER BY 1 LOOP
+    PERFORM 1 FROM softland_begun b WHERE b.account = one FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      -- A window that has ended before every other.
+      INSERT INTO softland_begun VALUES (one, 0, 0, now() + interval '2 days') ON CONFLICT DO NOTHING;
+      PERFORM 1 FROM softland_begun b WHERE b.account = one FOR NO KEY UPDATE;
+    END IF;
+  END LOOP;
+END $$;
+
+-- The accounts of claims whose windows begin with their first request.
+CREATE OR REPLACE FUNCTION softland_begins_windows(claims jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+  SELECT array_agg(c->>'account') FROM jsonb_array_elements(claims) AS c WHERE c->'window' ? 'from_first' $$;
+
 -- Locks the accounts that operations will change, in the order of their names, so that no two
 -- transactions wait for each other. Rows that do not exist yet are locked as they are made. Returns the
 -- time at which the line is to be looked at after the operations, if it is.
@@ -190,6 +211,10 @@ BEGIN
   SELECT softland_at(one) INTO looks_at FROM jsonb_array_elements(operations) AS one
     WHERE one->>'op' IN ('reserve', 'poll') LIMIT 1;
   IF looks_at IS NOT NULL AND NOT softland_take_line() THEN looks_at := NULL; END IF;
+  PERFORM softland_lock_windows(softland_begins_windows(jsonb_agg(each.claim))) FROM (
+    SELECT c AS claim FROM jsonb_array_elements(operations) AS one, jsonb_array_elements(one->'wanted'->'claims') AS c
+      WHERE one->>'op' = 'reserve'
+    UNION ALL SELECT w.claim FROM (SELECT DISTINCT v.claim FROM softland_waits v WHERE looks_at IS NOT NULL) AS w) AS each;
   WITH op AS (SELECT one, one->>'op' AS kind FROM jsonb_array_elements(operations) AS one),
   claims AS (
     SELECT c AS claim, softland_at(op.one) AS at FROM op, jsonb_array_elements(op.one->'wanted'->'claims') AS c
@@ -216,6 +241,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
   c record;
 BEGIN
+  PERFORM softland_lock_windows(softland_begins_windows(wanted->'claims'));
   FOR c IN SELECT DISTINCT each.name, each.last FROM jsonb_array_elements(wanted->'claims') AS claim,
     softland_claimed(claim, at) AS each ORDER BY 1 LOOP
     PERFORM 1 FROM softland_accounts a WHERE a.name = c.name FOR NO KEY UPDATE;

@@ -91,6 +91,39 @@ fn asked(id: &str) -> String {
 
 #[tokio::test]
 #[ignore = "needs postgres"]
+async fn k67_a_window_that_begins_with_its_first_request_begins_once_on_postgres() {
+    let server = PostgresServer::start();
+    wait_for_answer(&connect(&server)).await;
+    let window = r#""window":{"from_first":3600000,"holds":null}"#;
+    let asks = |id: &str| {
+        let asked = asked(id).replace(r#""window":null"#, window);
+        format!("SELECT softland_run('{id}', '[{asked}]')->0->1->0->0")
+    };
+    // The accounts of another window that is over stay as they are.
+    server.sql("INSERT INTO softland_begun VALUES ('all', 1, 2, now() + interval '1 day')");
+    for account in ["all", "other"] {
+        let asks =
+            |id: &str| asks(id).replace(r#""account":"all""#, &format!(r#""account":"{account}""#));
+        let first = server.begin(&format!("BEGIN; {};", asks(&format!("{account}-1"))));
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| server.sql(&asks(&format!("{account}-2"))));
+            let since = std::time::Instant::now();
+            while server.sql("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0" {
+                assert!(!second.is_finished(), "{account}: it does not wait for the first");
+                assert!(since.elapsed() < Duration::from_secs(60), "{account}: nobody waits");
+            }
+            first.commit();
+            assert_eq!(second.join().expect("it answers"), r#""wait""#, "60 of 100 are reserved");
+        });
+        let windows = format!(
+            "SELECT count(*), sum(reserved) FROM softland_accounts WHERE name LIKE '{account}@%'"
+        );
+        assert_eq!(server.sql(&windows), "1|60");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs postgres"]
 async fn many_that_wait_on_postgres_are_looked_at_once_for_all_that_ask() {
     let server = PostgresServer::start();
     wait_for_answer(&connect(&server)).await;
