@@ -67,6 +67,9 @@ pub struct Query {
 const OPEN: &str = "open";
 
 impl Query {
+    /// The states by which runs are listed: `open`, and the words of outcomes.
+    pub const STATES: [&str; 6] = [OPEN, "answered", "landed", "stopped", "failed", "cancelled"];
+
     /// Returns true if a run with this outcome, `None` for an open one, is in the state that is asked
     /// for.
     #[must_use]

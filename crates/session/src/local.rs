@@ -1,7 +1,7 @@
 //! The answer that softland gives where the model gives none. It says that it is softland's, which
 //! limit was reached, what was done and what was gathered.
 
-use softland_core::{Because, Digest, Quantity, Reason, Run, VisibleText, lines};
+use softland_core::{Because, Digest, Millis, Quantity, Reason, Run, VisibleText, lines};
 use softland_wire::Api;
 use softland_wire::request::{BlockKind, Content, Request, ResultContent, Role};
 
@@ -174,7 +174,12 @@ fn fits_no_more(reason: &Reason, used: &Quantity, limit: &Quantity) -> bool {
     }
 }
 
+/// Returns what was used of a limit. A run that begins where the runs around it have no time left has
+/// none.
 fn format_share(used: &Quantity, limit: &Quantity) -> String {
+    if *limit == Quantity::Time(Millis(0)) {
+        return "no time was left".to_owned();
+    }
     format!("{used} of {limit}")
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command};
 use softland_agent::core::find_nearest;
 use softland_agent::journal::CallPosition;
+use softland_ledger::Query;
 
 use super::audit::read_moment;
 use super::{get_value, spec};
@@ -66,9 +67,6 @@ pub(crate) struct ShowArgs {
     /// The path to a single call in a kept run; empty to show the whole run.
     pub(crate) call: Vec<CallPosition>,
 }
-
-/// The states by which runs are listed: `open`, and the words of outcomes.
-const STATES: [&str; 6] = ["open", "answered", "landed", "stopped", "failed", "cancelled"];
 
 /// The number of runs that are listed by default.
 const LIMIT: usize = 20;
@@ -207,12 +205,12 @@ pub(super) fn runs_args(matches: &ArgMatches) -> Result<RunsArgs, Failure> {
 
 fn parse_state(matches: &ArgMatches) -> Result<Option<String>, Failure> {
     let Some(state) = get_value::<String>(matches, "state") else { return Ok(None) };
-    if STATES.contains(&state.as_str()) {
+    if Query::STATES.contains(&state.as_str()) {
         return Ok(Some(state));
     }
-    let near = find_nearest(&state, STATES);
+    let near = find_nearest(&state, Query::STATES);
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    let states = STATES.join(", ");
+    let states = Query::STATES.join(", ");
     Err(Failure::usage(format!("--state must be one of {states}, got \"{state}\"{near}")))
 }
 

@@ -9,7 +9,7 @@ use softland_govern::Refusal;
 use softland_govern::store::StoreError;
 use softland_ledger::{LedgerPlace, Query, Reader, Run, RunLookup};
 
-use super::query::PageQuery;
+use super::query::{PageQuery, bad_parameter};
 use super::questions;
 use crate::run_row::RunRow;
 use crate::serve::route::decode_percent;
@@ -33,12 +33,17 @@ impl RunFilter {
     /// Reads a filter. An empty value is none.
     ///
     /// # Errors
-    /// Returns a refusal for a time that cannot be read.
+    /// Returns a refusal for a state that no run has, and for a time that cannot be read.
     pub(super) fn from_query(asked: &PageQuery) -> Result<Self, Refusal> {
         let wanted =
             |name| asked.find_text(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let state = wanted("state");
+        if let Some(other) = state.as_deref().filter(|state| !Query::STATES.contains(state)) {
+            let states = Query::STATES.join(", ");
+            return Err(bad_parameter(&format!("state must be one of {states}, got {other:?}")));
+        }
         Ok(Self(Query {
-            state: wanted("state"),
+            state,
             text: wanted("search"),
             key: wanted("key"),
             account: wanted("account"),

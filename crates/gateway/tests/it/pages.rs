@@ -412,6 +412,7 @@ async fn of_many_runs_the_newest_are_listed_and_the_others_found() {
     }
     let other = json_of(&gateway, &format!("/api/runs?search={id}&state=answered")).await;
     assert!(names(&other).is_empty());
+    assert_eq!(get(&gateway, "/api/runs?state=running").await.status(), 400);
     assert_eq!(get(&gateway, "/api/runs/old-").await.status(), 404, "half a name");
     let totals = json_of(&gateway, "/api/totals?days=3660").await;
     assert_eq!(totals["more"], false);

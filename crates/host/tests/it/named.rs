@@ -104,7 +104,8 @@ fn p03_a_run_within_a_run_has_no_more_time_than_that() {
     let mut program = Program::new("looper", &[]);
     let over = settings_with_time("0s");
     program.governor.open_run(&named("outer", &[]));
-    ask(&mut program, named("inner", &[("outer", &over)]), &question(false));
+    let answer = ask(&mut program, named("inner", &[("outer", &over)]), &question(false));
+    assert!(String::from_utf8_lossy(&answer.body).contains("(time_limit: no time was left)"));
     assert_eq!(report(&program, "inner").reason.as_deref(), Some("time"));
     let open = settings_with_time("1h");
     ask(&mut program, named("other", &[("outer", &open)]), &question_about("time"));

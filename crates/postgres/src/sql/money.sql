@@ -463,7 +463,8 @@ BEGIN
   IF answer IS NOT NULL THEN RETURN answer; END IF;
   SELECT coalesce(l.verdict, '["wait"]') INTO answer FROM softland_line l WHERE l.id = of;
   IF answer->>0 <> 'wait' THEN DELETE FROM softland_line l WHERE l.id = of; END IF;
-  RETURN coalesce(answer, '["away", "the place is gone"]');
+  -- Another transaction may have granted it between the two looks, and have taken it out of the line.
+  RETURN coalesce(answer, softland_granted(of), '["away", "the place is gone"]');
 END $$;
 
 -- Whether nobody waits for one of the accounts, and each has room for the most.

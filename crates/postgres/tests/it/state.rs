@@ -124,6 +124,41 @@ async fn k67_a_window_that_begins_with_its_first_request_begins_once_on_postgres
 
 #[tokio::test]
 #[ignore = "needs postgres"]
+async fn k68_what_is_granted_on_postgres_while_a_request_asks_is_told() {
+    let server = PostgresServer::start();
+    wait_for_answer(&connect(&server)).await;
+    let run = |operations: &str| format!("SELECT softland_run('h', '[{operations}]')");
+    server.sql(&run(&format!("{},{}", asked("r0"), asked("r1"))));
+    // A request that asks finds nothing granted, and looks into the line when this lock is free.
+    server.sql(
+        "ALTER FUNCTION softland_granted(text) RENAME TO softland_granted_now;
+         CREATE FUNCTION softland_granted(of text) RETURNS jsonb LANGUAGE plpgsql AS $$
+         DECLARE answer jsonb := softland_granted_now(of);
+         BEGIN
+           IF answer IS NULL THEN PERFORM pg_advisory_xact_lock(1); END IF;
+           RETURN answer;
+         END $$;
+         UPDATE softland_looked SET at = 0",
+    );
+    let settle = r#"{"op":"settle","id":"r0","money":"0","tokens":"0"}"#;
+    let poll = r#"{"op":"poll","id":"r1"}"#;
+    let other = r#"{"op":"poll","id":"nobody"}"#;
+    let serves = run(&format!("{settle},{other}"));
+    let server = &server;
+    let serving = server.begin(&format!("BEGIN; SELECT pg_advisory_xact_lock(1); {serves};"));
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| server.sql(&format!("{}->0->1->0->0", run(poll))));
+        let since = std::time::Instant::now();
+        while server.sql("SELECT count(*) FROM pg_locks WHERE NOT granted") == "0" {
+            assert!(!asks.is_finished() && since.elapsed() < Duration::from_secs(60), "it waits");
+        }
+        serving.commit();
+        assert_eq!(asks.join().expect("it answers"), r#""granted""#);
+    });
+}
+
+#[tokio::test]
+#[ignore = "needs postgres"]
 async fn many_that_wait_on_postgres_are_looked_at_once_for_all_that_ask() {
     let server = PostgresServer::start();
     wait_for_answer(&connect(&server)).await;

@@ -71,9 +71,7 @@ async fn e16_a_worker_that_does_not_answer_is_told_as_such() {
     let mut hear = |_: &Event| {};
     let following = follow_run(&client, "run-1", &mut hear, &mut note);
     assert!(tokio::time::timeout(SLOW * 2, following).await.is_err(), "it waits");
-    assert!(
-        matches!(notes.as_slice(), [FollowNote::Away(why)] if why.contains("none answers"))
-    );
+    assert!(matches!(notes.as_slice(), [FollowNote::Away(why)] if why.contains("none answers")));
 }
 
 #[tokio::test]
