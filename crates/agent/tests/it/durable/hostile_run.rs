@@ -100,7 +100,7 @@ impl HostileRun {
         let mut seen = Met::new();
         checks::note(&came, &mut seen);
         let interrupted = |event: &Event| match &event.kind {
-            EventKind::ToolResult { content, .. } => content.contains("interrupted. The process"),
+            EventKind::ToolResult { content, .. } => content.contains("interrupted. This call"),
             _ => false,
         };
         if came.1.iter().any(interrupted) {

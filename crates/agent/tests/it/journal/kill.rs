@@ -148,7 +148,7 @@ fn holds(folder: &Path, before: &[Vec<(String, Recorded)>], came: &Came, whole: 
         }
     }
     assert_eq!(came.report.answer.as_ref(), Some(&answer), "{what}");
-    let told = came.messages().concat().matches("interrupted. The process").count();
+    let told = came.messages().concat().matches("interrupted. This call").count();
     // The results, and the answer that repeats them.
     assert_eq!(told, 2 * interrupted, "{what}");
     if interrupted == 0 {
