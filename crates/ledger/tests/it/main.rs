@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 mod crash;
+mod deleted_runs;
 mod faults;
 mod keep;
 mod many;
